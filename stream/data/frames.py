@@ -138,13 +138,11 @@ class Matrix(Table):
         return len(self._cells)
 
     def columns(self) -> Iterator[FrameColumn]:
-        kind = self._cells.dtype.kind
-        numeric = kind in NUMBERS and self._cells.dtype.itemsize <= 8  # no wider floats
-        kinds: dict[str, Cells] = {"b": "truth", "U": "string"}
-        cells: Cells = "number" if numeric else kinds.get(kind, "other")
+        read = _cells_of(self._cells.dtype)
+        cells = read or ("string" if self._cells.dtype.kind == "U" else "other")
         for j, name in enumerate(self.names):
             column = self._cells[:, j]
-            yield FrameColumn(name, cells, column if numeric or kind == "b" else None, column)
+            yield FrameColumn(name, cells, column if read else None, column)
 
     @property
     def matrix(self) -> NDArray[np.float64] | None:
@@ -161,41 +159,43 @@ class Frame(Table):
     """A DataFrame of any library that narwhals reads, or an Arrow table."""
 
     def __init__(self, frame: nw.DataFrame[Any]) -> None:
-        self._frame = frame
+        self._frame, self._native = frame, frame.to_native()
+        self._pandas = frame.implementation.is_pandas_like()
         self.names = _names([*frame.columns])
 
     def __len__(self) -> int:
         return len(self._frame)
 
     def columns(self) -> Iterator[FrameColumn]:
-        for name, series in zip(self.names, self._frame.iter_columns(), strict=True):
-            dtype = type(series.dtype).__name__
-            if dtype in NO_FEATURE:
-                raise SchemaError(f"column {name!r} has type {series.dtype}; {CONVERT}")
-            cells = KINDS.get(dtype, "other")
-            vector = series.to_numpy() if cells in ("number", "truth") else None
-            if vector is not None and vector.dtype.kind not in f"{NUMBERS}b":
-                vector = None  # missing truth values: an array of objects
-            yield FrameColumn(name, cells, vector, series)
+        import narwhals.stable.v2 as nw
+
+        if not self._pandas:
+            for name, series in zip(self.names, self._frame.iter_columns(), strict=True):
+                yield _column(name, series)
+            return
+        for name, (_, series) in zip(self.names, self._native.items(), strict=True):
+            if cells := _cells_of(series.dtype):
+                yield FrameColumn(name, cells, series.to_numpy(), series)
+            else:
+                yield _column(name, nw.from_native(series, series_only=True))
 
     @property
     def matrix(self) -> NDArray[np.float64] | None:
-        if not self._frame.implementation.is_pandas_like() or not self.names:
+        if not self._pandas or not self.names:
             return None  # other libraries keep columns apart
-        native, dtypes = self._frame.to_native(), self._frame.schema.dtypes()
-        if any(str(dtype) != "Float64" for dtype in dtypes):
+        if any(dtype != np.float64 for dtype in self._native.dtypes):
             return None
-        first = self._frame[:, 0].to_numpy()
-        if first.strides == (first.itemsize,) and len(dtypes) > 1:
+        first = self._native.iloc[:, 0].to_numpy()
+        if first.strides == (first.itemsize,) and len(self.names) > 1:
             return None  # each column is in one piece, so no row is
-        whole = native.to_numpy()
+        whole = self._native.to_numpy()
         return _in_place(whole) if np.shares_memory(whole, first) else None
 
     def labels(self, classes: Sequence[Label], best: NDArray[np.int64]) -> Any:
         import narwhals.stable.v2 as nw
 
         values = _taken(classes, best, texts=object)
-        if self._frame.implementation.is_pandas_like():
+        if self._pandas:
             library: Any = nw.get_native_namespace(self._frame)
             return library.Series(values, index=nw.maybe_get_index(self._frame))
         given = values if values.dtype != object else values.tolist()
@@ -205,13 +205,25 @@ class Frame(Table):
         import narwhals.stable.v2 as nw
 
         library: Any = nw.get_native_namespace(self._frame)
-        if self._frame.implementation.is_pandas_like():
+        if self._pandas:
             index = nw.maybe_get_index(self._frame)
             return library.DataFrame(proba, index=index, columns=list(classes))
         columns = {str(label): proba[:, j] for j, label in enumerate(classes)}
         if not columns:  # these libraries have no rows without columns
             return self._frame.head(0).select().to_native()
         return nw.from_dict(columns, backend=self._frame.implementation).to_native()
+
+
+def _column(name: str, series: Any) -> FrameColumn:
+    """A column as narwhals reads it."""
+    kind = type(series.dtype).__name__
+    if kind in NO_FEATURE:
+        raise SchemaError(f"column {name!r} has type {series.dtype}; {CONVERT}")
+    cells = KINDS.get(kind, "other")
+    vector = series.to_numpy() if cells in ("number", "truth") else None
+    if vector is not None and not _cells_of(vector.dtype):
+        vector = None  # missing truth values: an array of objects
+    return FrameColumn(name, cells, vector, series)
 
 
 def mini_batch(given: Any) -> MiniBatch:
@@ -335,6 +347,13 @@ def _names(columns: Sequence[Any]) -> tuple[str, ...]:
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise SchemaError(f"the names of columns must be distinct, got {shown(twice)} twice")
     return names
+
+
+def _cells_of(dtype: Any) -> Cells | None:
+    """The kind of the cells of a type of numpy, if kernels can have them as float64."""
+    if not isinstance(dtype, np.dtype) or dtype.itemsize > 8:
+        return None
+    return "truth" if dtype.kind == "b" else "number" if dtype.kind in NUMBERS else None
 
 
 def _in_place(cells: NDArray[Any]) -> NDArray[np.float64] | None:

@@ -27,6 +27,7 @@ from stream import (
     CategoricalNB,
     GaussianNB,
     InvalidRecordError,
+    Learner,
     MixedNB,
     RiverClassifier,
     Rows,
@@ -94,9 +95,8 @@ def shares(answer: Any) -> list[list[float]]:
     return np.asarray(answer).tolist()
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_table_is_learned_and_predicted_as_its_records(learner, form) -> None:
-    """The same bits of state and of predictions; numbers, truths, texts, gaps, weights."""
+def check_form(learner: Learner, form: str) -> None:
+    """Blocks of a table are its records one by one."""
     data, asked = records(learner, 60, seed=6), records(learner, 30, seed=7).xs
     many, single = learner.clone(), learner
     for x, y, w in zip(data.xs, data.ys, data.ws, strict=True):
@@ -109,6 +109,18 @@ def test_a_table_is_learned_and_predicted_as_its_records(learner, form) -> None:
     assert shares(many.predict_proba_many(FORMS[form](asked))) == [
         list(single.predict_proba_one(x).values()) for x in asked
     ]
+
+
+@pytest.mark.parametrize("form", ["pandas", "pandas-nullable", "polars", "arrow"])
+def test_a_table_is_learned_and_predicted_as_its_records(learner, form) -> None:
+    """The same bits of state and of predictions; numbers, truths, texts, gaps, weights."""
+    check_form(learner, form)
+
+
+@pytest.mark.parametrize("form", ["dicts", "pandas-arrow", "arrow-batch", "arrow-stream"])
+def test_another_form_of_a_table_is_learned_as_its_records(form) -> None:
+    """The same for forms that differ only in how their columns are found."""
+    check_form(MixedNB(), form)
 
 
 @pytest.mark.parametrize("form", ["pandas", "polars", "arrow"])
@@ -138,7 +150,7 @@ tables = st.integers(0, 6).flatmap(
 
 
 @given(tables, st.sampled_from(["numeric", "categorical"]), st.sampled_from(["numeric", "text"]))
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=80, deadline=None, derandomize=True, database=None)
 def test_cells_of_a_column_may_have_several_kinds(table, numbers, truths) -> None:
     """A column of Python objects is read cell by cell, to the sign of zero."""
     reading = {"numbers": numbers, "truths": "categorical" if truths == "text" else truths}
