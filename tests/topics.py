@@ -9,11 +9,12 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
-from consumers.base.records import Partition
+from consumers.base.records import UNBOUNDED, Partition
 from consumers.transports.jsonl.log import JsonLinesLog
 from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.memory.log import MemoryLog
 from consumers.transports.protocol import Log
+from consumers.transports.sqlite.batches import packed
 from consumers.transports.sqlite.log import SqliteLog
 from tests.waiting import until
 
@@ -28,7 +29,7 @@ def delete(log: Log, topic: str) -> None:
     elif isinstance(log, SqliteLog):
         _sql(
             log,
-            "DELETE FROM records WHERE id >> 40 >= (SELECT first_log FROM topics WHERE name = ?1) "
+            "DELETE FROM batches WHERE id >> 40 >= (SELECT first_log FROM topics WHERE name = ?1) "
             "AND id >> 40 < (SELECT first_log + partitions FROM topics WHERE name = ?1)",
             topic,
         )
@@ -52,11 +53,14 @@ def cut(log: Log, partition: Partition, end: int) -> None:
         with log._store.changed:
             del log._store.records(partition)[end:]
     elif isinstance(log, SqliteLog):
-        first = log._database.log(partition) << 40
-        with closing(sqlite3.connect(log._database.path)) as connection, connection:
-            connection.execute(
-                "DELETE FROM records WHERE id BETWEEN ? AND ?", (first + end, first | (1 << 40) - 1)
-            )
+        database = log._database
+        number = database.log(partition)
+        kept = database.fetch_records(partition, 0, end, UNBOUNDED) if end else []
+        with closing(sqlite3.connect(database.path)) as connection, connection:
+            connection.execute("DELETE FROM batches WHERE id >> 40 = ?", (number,))
+        with database.transaction():
+            rows = [(r.timestamp, r.key, r.value, None) for r in kept]
+            database.insert_at(number, 0, packed(rows))
     elif isinstance(log, JsonLinesLog):
         path = log._directory.root / partition.topic / f"{partition.number}.jsonl"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:end]))

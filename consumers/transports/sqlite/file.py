@@ -1,9 +1,10 @@
 """The file of the embedded log: one connection, its tables, and its errors in one line.
 
-Only this module uses SQL. No read stays open between two calls. Writes happen inside `transaction`,
-and everything that can be computed before is computed before. A record is one row whose integer key
-is `log << 40 | offset`. `log` is the number of its partition in the file, so that a range of
-offsets is one scan of neighbouring rows.
+Only this room uses SQL. No read stays open between two calls. Writes happen inside `transaction`,
+and everything that can be computed before is computed before. Records are rows of batches, whose
+integer key is `log << 40 | offset of the last record`. `log` is the number of a partition in the
+file, so that a range of offsets is one scan of neighbouring rows. Files of layout 1 have a row for
+each record, with the key `log << 40 | offset`; `headwater compact` packs them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -21,37 +22,51 @@ import msgspec
 from consumers.base.errors import TransportError
 from consumers.base.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.sqlite.batches import Columns, Packed, Row, packed, unpacked
 
-__all__ = ["Database", "Row"]
+__all__ = ["OFFSET_BITS", "OFFSET_MASK", "Database"]
 
-_OFFSET_BITS = 40  # 10¹² records per partition, eight million partitions per file
-_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+OFFSET_BITS = 40  # 10¹² records per partition, eight million partitions per file
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
 _APPLICATION_ID = 0x68647772  # "hdwr" in the file's header: a headwater log
-_SCHEMA_VERSION = 1
-_SCHEMA = f"""
-CREATE TABLE topics (
+_SCHEMA_VERSION = 2
+_SCHEMA = (
+    """CREATE TABLE topics (
     name TEXT PRIMARY KEY,
     partitions INTEGER NOT NULL CHECK (partitions > 0),
     first_log INTEGER NOT NULL  -- partition p is log first_log + p
-) WITHOUT ROWID;
-CREATE TABLE records (
-    id INTEGER PRIMARY KEY,  -- log << {_OFFSET_BITS} | offset
+) WITHOUT ROWID""",
+    f"""CREATE TABLE records (
+    id INTEGER PRIMARY KEY,  -- log << {OFFSET_BITS} | offset
     timestamp INTEGER NOT NULL,
     key BLOB,
     value BLOB,
     headers BLOB  -- JSON pairs of name and base64, NULL without any
-);
-CREATE TABLE offsets (
+)""",
+    """CREATE TABLE offsets (
     name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
     PRIMARY KEY (name, topic, partition)
-) WITHOUT ROWID;
-CREATE TABLE owners (
+) WITHOUT ROWID""",
+    """CREATE TABLE owners (
     name TEXT NOT NULL, shard INTEGER NOT NULL, epoch INTEGER NOT NULL,
     PRIMARY KEY (name, shard)
-) WITHOUT ROWID;
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_SCHEMA_VERSION};
-"""
+) WITHOUT ROWID""",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+)
+# From layout 1 to 2. The trigger stops a process of an earlier version that has the file open.
+_SECOND_LAYOUT = (
+    f"""CREATE TABLE batches (
+    id INTEGER PRIMARY KEY,  -- log << {OFFSET_BITS} | offset of the last record
+    count INTEGER NOT NULL,
+    newest INTEGER NOT NULL,  -- largest timestamp
+    data BLOB NOT NULL
+)""",
+    "CREATE TABLE starts (log INTEGER PRIMARY KEY, start INTEGER NOT NULL)",  # after a deletion
+    """CREATE TRIGGER records_are_closed BEFORE INSERT ON records BEGIN
+    SELECT RAISE(ABORT, 'a newer headwater uses this log: upgrade this process too');
+END""",
+    f"PRAGMA user_version = {_SCHEMA_VERSION}",
+)
 
 _HOLDERS = """
 CREATE TABLE IF NOT EXISTS holders (
@@ -65,8 +80,9 @@ _TOPIC_IDS = "CREATE TABLE IF NOT EXISTS topic_ids (name TEXT PRIMARY KEY, id TE
 
 _encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(tuple[Header, ...]).decode
+_REMEMBERED = 16  # batches that were read last, one for each partition: polls take parts of them
 
-Row = tuple[int, bytes | None, bytes | None, bytes | None]  # timestamp, key, value, headers
+Run = tuple[int, Columns]  # offset of the first record, and consecutive records
 
 
 class Database:
@@ -89,6 +105,7 @@ class Database:
         self.busy_seconds = busy_seconds
         self._placement = Placement()
         self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log, which are fixed
+        self._last_read: dict[int, tuple[bytes, Columns]] = {}  # log to a batch
         parent = Path(path).parent
         if not os.path.isdir(parent):  # also False for a name that is too long
             raise TransportError(
@@ -113,13 +130,18 @@ class Database:
     def _prepare(self) -> None:
         """Check that it is a headwater log, and initialize a new file."""
         self._refuse_foreign()
+        # A new file can shrink while it is in use; for an existing one this has no effect.
+        self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._switch_to_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
-        if self._version() == 0:
+        if self._version() < _SCHEMA_VERSION:
             with self.transaction():
-                if self._version() == 0:  # no other process was faster
-                    for statement in _SCHEMA.split(";"):
-                        self._connection.execute(statement)
+                version = self._version()  # another process may have been faster
+                for statement in (_SCHEMA, (), ())[version]:
+                    self._connection.execute(statement)
+                for statement in (_SECOND_LAYOUT, _SECOND_LAYOUT, ())[version]:
+                    self._connection.execute(statement)
+        self._rows = bool(self._value("SELECT EXISTS (SELECT 1 FROM records)"))  # never more rows
 
     def _switch_to_wal(self) -> None:
         """Retry until no other process opens the file: SQLite does not wait for this switch."""
@@ -253,84 +275,153 @@ class Database:
             raise no_such_partition(partition.topic, partition.number, partitions)
         return first + partition.number
 
+    def start(self, log: int) -> int:
+        """The first offset that was not deleted."""
+        with self._faults():
+            return self._value(
+                "SELECT coalesce((SELECT start FROM starts WHERE log = ?), 0)", (log,)
+            )
+
     def end(self, log: int) -> int:
         """The offset after the last record."""
-        base = log << _OFFSET_BITS
+        base = log << OFFSET_BITS
         with self._faults():
-            last = self._value(
-                "SELECT coalesce(max(id), ?) FROM records WHERE id BETWEEN ? AND ?",
-                (base - 1, base, base | _OFFSET_MASK),
+            return self._value(
+                "SELECT max(coalesce((SELECT max(id) + 1 - ?1 FROM batches "
+                "WHERE id BETWEEN ?1 AND ?2), 0), "
+                "coalesce((SELECT max(id) + 1 - ?1 FROM records WHERE id BETWEEN ?1 AND ?2), 0), "
+                "coalesce((SELECT start FROM starts WHERE log = ?3), 0))",
+                (base, base | OFFSET_MASK, log),
             )
-        return last + 1 - base
 
     def offset_at(self, log: int, timestamp: int) -> int:
         """The first offset at or after a time. It scans from the start, as times may decrease."""
-        base = log << _OFFSET_BITS
-        with self._faults():
+        base = log << OFFSET_BITS
+        found = self.end(log)
+        with self._faults(), self.reading():
             row = self._connection.execute(
                 "SELECT id FROM records WHERE id BETWEEN ? AND ? AND timestamp >= ? "
                 "ORDER BY id LIMIT 1",
-                (base, base | _OFFSET_MASK, timestamp),
+                (base, base | OFFSET_MASK, timestamp),
             ).fetchone()
-        return self.end(log) if row is None else int(row[0]) - base
+            batch = self._connection.execute(
+                "SELECT id, count, data FROM batches WHERE id BETWEEN ? AND ? AND newest >= ? "
+                "ORDER BY id LIMIT 1",
+                (base, base | OFFSET_MASK, timestamp),
+            ).fetchone()
+        if row is not None:
+            found = row[0] - base
+        if batch is not None:
+            last, count, data = batch
+            times = unpacked(data, self.url).timestamps
+            found = min(
+                found,
+                last
+                - count
+                + 1
+                - base
+                + next(at for at, time in enumerate(times) if time >= timestamp),
+            )
+        return found
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
         """Records from `start`: at least one, at most `limit` and `max_bytes`. None at the end
         of the partition."""
-        first, last = self._range(partition, start)
-        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
-        # Row by row, because a thousand rows at once could be a gigabyte.
-        with (
-            self._faults(),
-            closing(
-                self._connection.execute(
-                    f"SELECT id & {_OFFSET_MASK}, timestamp, key, value FROM records "  # noqa: S608
-                    "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
-                    (first, last, limit),
-                )
-            ) as found,
-        ):
-            for row in found:
-                max_bytes -= record_bytes(row[2], row[3])
-                if max_bytes < 0 and rows:
-                    break
-                rows.append(row)
-        if not rows:
-            return None
-        offsets, timestamps, keys, values = zip(*rows, strict=True)
-        return Fetched(partition, list(offsets), list(timestamps), list(keys), list(values))
+        found = Fetched(partition, [], [], [], [])
+        for first, columns in self._fitting(partition, start, limit, max_bytes, headers=False):
+            found.offsets.extend(range(first, first + len(columns.keys)))
+            found.timestamps.extend(columns.timestamps)
+            found.keys.extend(columns.keys)
+            found.values.extend(columns.values)
+        return found if found.offsets else None
 
     def fetch_records(
         self, partition: Partition, start: int, limit: int, max_bytes: int
     ) -> list[Record]:
         """The same with headers."""
-        first, last = self._range(partition, start)
         topic, number = partition
         records: list[Record] = []
-        with (
-            self._faults(),
-            closing(
-                self._connection.execute(
-                    f"SELECT id & {_OFFSET_MASK}, timestamp, key, value, headers "  # noqa: S608
-                    "FROM records WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
-                    (first, last, limit),
-                )
-            ) as found,
-        ):
-            for offset, timestamp, key, value, headers in found:
-                max_bytes -= record_bytes(key, value) + len(headers or b"")
-                if max_bytes < 0 and records:
-                    break
+        for first, columns in self._fitting(partition, start, limit, max_bytes, headers=True):
+            for offset, (timestamp, key, value, headers) in enumerate(columns.rows(), first):
                 pairs = _decode_headers(headers) if headers else ()
                 records.append(Record(topic, number, offset, timestamp, key, value, pairs))
         return records
 
-    def _range(self, partition: Partition, start: int) -> tuple[int, int]:
-        base = self.log(partition) << _OFFSET_BITS
-        return base + start, base | _OFFSET_MASK
+    def _fitting(
+        self, partition: Partition, start: int, limit: int, max_bytes: int, *, headers: bool
+    ) -> Iterator[Run]:
+        """The runs from `start`, at most `limit` records and `max_bytes`, but at least one."""
+        log = self.log(partition)
+        with self._faults(), self.reading(), closing(self.runs(log, start)) as runs:
+            begin = self.start(log)
+            if start < begin:
+                raise TransportError(
+                    f"expected records of {partition} from offset {start} in {self.url}, but it "
+                    f"starts at {begin}: `headwater compact` has deleted earlier ones"
+                )
+            some = True
+            for first, columns in runs:
+                taken, max_bytes = _fit(columns, limit, max_bytes, some, headers=headers)
+                limit, some = limit - taken, False
+                if taken == len(columns.keys):
+                    yield first, columns
+                    if limit:
+                        continue
+                elif taken:
+                    yield first, _part(columns, 0, taken)
+                return
 
-    def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Row]], list[int]]:
-        """The rows of each log in order, and the log of each record. Nothing is written."""
+    def runs(self, log: int, start: int) -> Generator[Run, None, None]:
+        """All records from an offset on, in order. Only inside `reading` or `transaction`."""
+        base = log << OFFSET_BITS
+        at = base + start
+        while True:
+            batch = self._connection.execute(
+                "SELECT id, count, data FROM batches WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1",
+                (at, base | OFFSET_MASK),
+            ).fetchone()
+            first = (base | OFFSET_MASK) + 1 if batch is None else batch[0] - batch[1] + 1
+            if self._rows and at < first:
+                # One by one, because a thousand rows at once could be a gigabyte.
+                with closing(
+                    self._connection.execute(
+                        "SELECT id, timestamp, key, value, headers FROM records "
+                        "WHERE id BETWEEN ? AND ? ORDER BY id",
+                        (at, first - 1),
+                    )
+                ) as found:
+                    for row, *cells in found:
+                        yield row - base, Columns(*([cell] for cell in cells))
+            if batch is None:
+                return
+            columns = self._unpacked(log, batch[2])
+            if at > first:
+                columns = _part(columns, at - first, len(columns.keys))
+            yield max(at, first) - base, columns
+            at = batch[0] + 1
+
+    def _unpacked(self, log: int, data: bytes) -> Columns:
+        """The records of a batch. The last one of each partition is remembered."""
+        known = self._last_read.get(log)
+        if known is not None and known[0] == data:
+            return known[1]
+        columns = unpacked(data, self.url)
+        if len(self._last_read) >= _REMEMBERED:
+            self._last_read.clear()
+        self._last_read[log] = data, columns
+        return columns
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See one state of the file, whatever other processes write meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Packed]], list[int]]:
+        """The batches of each log in order, and the log of each record. Nothing is written."""
         now = int(self.clock() * 1000)
         choose = self._placement.choose
         rows: dict[int, list[Row]] = {}
@@ -342,20 +433,22 @@ class Database:
             headers = _encode_headers(record.headers) if record.headers else None
             rows.setdefault(log, []).append((timestamp, record.key, record.value, headers))
             logs.append(log)
-        return rows, logs
+        return {log: packed(fresh) for log, fresh in rows.items()}, logs
 
-    def insert(self, rows: Mapping[int, Sequence[Row]]) -> dict[int, int]:
-        """Write rows inside a transaction. Returns the new end of each log."""
-        ends = {}
-        for log, fresh in rows.items():
-            end = self.end(log)
-            start = (log << _OFFSET_BITS) + end
-            self._connection.executemany(
-                "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
-                ((start + i, *row) for i, row in enumerate(fresh)),
+    def insert(self, batches: Mapping[int, Sequence[Packed]]) -> dict[int, int]:
+        """Write batches inside a transaction. Returns the new end of each log."""
+        return {log: self.insert_at(log, self.end(log), fresh) for log, fresh in batches.items()}
+
+    def insert_at(self, log: int, offset: int, batches: Sequence[Packed]) -> int:
+        """Write batches from an offset on, inside a transaction. Returns the offset after them."""
+        base = log << OFFSET_BITS
+        for batch in batches:
+            offset += batch.count
+            self._connection.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, ?)",
+                (base + offset - 1, batch.count, batch.newest, batch.data),
             )
-            ends[log] = end + len(fresh)
-        return ends
+        return offset
 
     def next_epoch(self, name: str, shard: int, process: str) -> tuple[int, str]:
         """Take a shard. Returns its new epoch, and the process that did not release it, or ""."""
@@ -405,6 +498,31 @@ class Database:
             self._connection.close()
         except sqlite3.Error as error:  # not `_faults`: a removed log can be closed
             raise TransportError(self._explain(error)) from error
+
+
+def _fit(
+    columns: Columns, limit: int, max_bytes: int, some: bool, *, headers: bool
+) -> tuple[int, int]:
+    """How many of the first records fit, at least one if `some`; and the bytes that are left."""
+    taken = 0
+    extra = columns.headers if headers and columns.headers else None
+    for key, value in zip(columns.keys[:limit], columns.values, strict=False):
+        size = record_bytes(key, value) + (len(extra[taken] or b"") if extra else 0)
+        if size > max_bytes and (taken or not some):
+            break
+        max_bytes -= size
+        taken += 1
+    return taken, max_bytes
+
+
+def _part(columns: Columns, start: int, stop: int) -> Columns:
+    headers = columns.headers
+    return Columns(
+        columns.timestamps[start:stop],
+        columns.keys[start:stop],
+        columns.values[start:stop],
+        None if headers is None else headers[start:stop],
+    )
 
 
 def _make_private(path: str) -> None:

@@ -78,6 +78,11 @@ class SqliteLog(FetchingLog):
         """Create a topic. Nothing happens if it exists."""
         self._database.create_topic(topic, partitions)
 
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset of each that `headwater compact` has not deleted."""
+        database = self._database
+        return {partition: database.start(database.log(partition)) for partition in partitions}
+
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offset after the last committed record of each."""
         return _ends(self._database, partitions)
@@ -95,10 +100,11 @@ class SqliteLog(FetchingLog):
 
         Returns partition and offset of each.
         """
-        rows, logs = self._database.place(records)
+        batches, logs = self._database.place(records)
         with self._database.transaction():
-            ends = self._database.insert(rows)
-        offsets = {log: iter(range(end - len(rows[log]), end)) for log, end in ends.items()}
+            ends = self._database.insert(batches)
+        counts = {log: sum(batch.count for batch in own) for log, own in batches.items()}
+        offsets = {log: iter(range(end - counts[log], end)) for log, end in ends.items()}
         numbers = {
             log: log - self._database.log(Partition(record.topic, 0))
             for log, record in dict(zip(logs, records, strict=True)).items()
@@ -162,10 +168,10 @@ class SqliteOwner(FetchingOwner):
     ) -> int:
         """Write everything in one SQL transaction. Returns the offset of the journal record."""
         database = self._database
-        rows, logs = database.place([*records, journal])
+        batches, logs = database.place([*records, journal])
         with database.transaction():
             self.confirm(positions)
-            ends = database.insert(rows)
+            ends = database.insert(batches)
             database.store_offsets(self._name, positions)
         return ends[logs[-1]] - 1
 

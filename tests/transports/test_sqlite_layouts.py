@@ -1,0 +1,152 @@
+"""Files of the embedded log: records in batches, and files of the layout before."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from consumers.base.errors import TransportError
+from consumers.base.records import UNBOUNDED, Outgoing, Partition, Record
+from consumers.transports.sqlite.batches import MOST_BYTES, MOST_RECORDS, packed, unpacked
+from consumers.transports.sqlite.log import SqliteLog
+
+FEED, OTHER = Partition("feed", 0), Partition("feed", 1)
+
+# What layout 1 was, as the version before wrote it.
+FIRST_LAYOUT = """
+CREATE TABLE topics (
+    name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, first_log INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB
+);
+CREATE TABLE offsets (
+    name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
+    PRIMARY KEY (name, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE owners (
+    name TEXT NOT NULL, shard INTEGER NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (name, shard)
+) WITHOUT ROWID;
+PRAGMA application_id = 1751414642;
+PRAGMA user_version = 1;
+INSERT INTO topics VALUES ('feed', 2, 0);
+INSERT INTO owners VALUES ('svc', 0, 3);
+INSERT INTO offsets VALUES ('svc', 'feed', 0, 7);
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A file of layout 1 with ten records in the first partition."""
+    path = str(tmp_path / "log.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FIRST_LAYOUT)
+        rows = [(n, 1000 + n, b"k%d" % n, b"v%d" % n, None) for n in range(9)]
+        rows.append((9, 1009, None, None, b'[["reason","YQ=="]]'))
+        connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
+        connection.commit()
+    return path
+
+
+@pytest.fixture
+def log(path: str) -> Iterator[SqliteLog]:
+    """It, opened by this version."""
+    with closing(SqliteLog(path, busy_seconds=0.05)) as log:
+        yield log
+
+
+def everything(log: SqliteLog, partition: Partition = FEED) -> list[Record]:
+    start = log.beginning_offsets([partition])[partition]
+    return log._database.fetch_records(partition, start, 10**6, UNBOUNDED)
+
+
+def test_file_of_the_layout_before_is_read_and_continued(log: SqliteLog) -> None:
+    """Offsets, keys, times and headers stay; new records follow them."""
+    assert log.append([Outgoing("feed", b"k10", b"v10", partition=0)]) == [(0, 10)]
+    assert log.append([Outgoing("feed", b"o", b"other", partition=1)]) == [(1, 0)]
+
+    found = everything(log)
+    assert [record.offset for record in found] == list(range(11))
+    assert [record.value for record in found[:9]] == [b"v%d" % n for n in range(9)]
+    assert found[9].headers == (("reason", b"a"),)
+    assert log.end_offsets([FEED, OTHER]) == {FEED: 11, OTHER: 1}
+    assert log.offsets_at([FEED], 1004) == {FEED: 4}
+    assert log.committed("svc", [FEED]) == {FEED: 7}
+    assert log.owner("svc", 0, [FEED])._epoch == 4
+
+
+def test_process_of_the_version_before_is_stopped_at_its_next_write(path: str) -> None:
+    """It would give offsets out twice. Its message says what to do."""
+    with closing(sqlite3.connect(path)) as old:
+        SqliteLog(path).close()
+
+        with pytest.raises(sqlite3.IntegrityError, match="upgrade this process too"):
+            old.execute("INSERT INTO records VALUES (10, 1, NULL, NULL, NULL)")
+
+
+@pytest.mark.parametrize("limit", [1, 3, 999, 1000, 1001, 5000])
+def test_reads_of_any_size_give_the_same_records(log: SqliteLog, limit: int) -> None:
+    """Over rows of the layout before, small batches and full ones."""
+    for size in (1, 2, 2500, 1):
+        log.append([Outgoing("feed", b"%d" % n, b"x", partition=0) for n in range(size)])
+
+    found, at = [], 0
+    while chunk := log._database.fetch(FEED, at, limit, UNBOUNDED):
+        assert len(chunk) <= limit
+        found += list(zip(chunk.offsets, chunk.keys, strict=True))
+        at = chunk.offsets[-1] + 1
+    assert found == [(record.offset, record.key) for record in everything(log)]
+    assert at == 2514
+
+
+def test_fetch_keeps_to_its_bytes_but_returns_one_record(log: SqliteLog) -> None:
+    """Also in the middle of a batch."""
+    log.append([Outgoing("feed", None, bytes(1000), partition=0) for _ in range(5)])
+
+    assert len(log._database.fetch(FEED, 10, 100, 2500).offsets) == 2
+    assert log._database.fetch(FEED, 12, 100, 10).offsets == [12]
+
+
+def test_time_is_found_within_a_batch(log: SqliteLog) -> None:
+    """The first record at or after it, although times may decrease."""
+    times = [2000, 1500, 2500, 2400, 3000]
+    log.append([Outgoing("feed", None, b"x", timestamp=t, partition=0) for t in times])
+
+    at = {time: log.offsets_at([FEED], time)[FEED] for time in (1009, 1600, 2450, 2600, 9999)}
+    assert at == {1009: 9, 1600: 10, 2450: 12, 2600: 14, 9999: 15}
+
+
+def test_batches_are_bounded_in_records_and_bytes() -> None:
+    """A larger record is alone. Together they are the rows."""
+    rows = [(n, None, bytes(300), None) for n in range(2 * MOST_RECORDS + 1)]
+    large = [(n, None, bytes(MOST_BYTES // 2 + 1), None) for n in range(3)]
+
+    assert [batch.count for batch in packed(rows)] == [MOST_RECORDS, MOST_RECORDS, 1]
+    assert [batch.count for batch in packed(large)] == [1, 1, 1]
+    assert [row for b in packed(rows) for row in unpacked(b.data, "x").rows()] == rows
+
+
+def test_batch_that_cannot_be_compressed_stays_plain() -> None:
+    """Compression never makes it larger than one byte more than its records."""
+    value = random.Random(3).randbytes(5000)
+    [batch] = packed([(1, b"k", value, b"[]")])
+
+    assert batch.data[:1] == b"\x00"
+    assert [*unpacked(batch.data, "x").rows()] == [(1, b"k", value, b"[]")]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x07abc", b"\x01abc", b"\x00\xc1", b"\x00\x95\x01"])
+def test_damaged_batch_is_one_clear_line(log: SqliteLog, path: str, damage: bytes) -> None:
+    """It names the file and what to do."""
+    log.append([Outgoing("feed", None, b"x", partition=1)])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE batches SET data = ?", (damage,))
+
+    with pytest.raises(TransportError, match=r"batch of records is damaged \(.*restore the file"):
+        log._database.fetch(OTHER, 0, 10, UNBOUNDED)
+    log.append([Outgoing("feed", None, b"y", partition=0)])  # no transaction stays open
