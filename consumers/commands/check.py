@@ -80,6 +80,7 @@ def _check_model(config: Config, report: CheckReport) -> None:
         correcting,
         explained,
         limited,
+        two_classes_only,
     )
     from stream.data.schema import Schema
     from stream.errors import StreamError
@@ -96,6 +97,12 @@ def _check_model(config: Config, report: CheckReport) -> None:
         report.wrong("model", str(e))
     else:
         report.fine("model", config.model.type)
+        for name in two_classes_only(learner):
+            report.note(
+                "model",
+                f"{name} knows two classes, so there is one for each class (one-vs-rest); if the "
+                "labels have two, max_classes = 2 makes a single one",
+            )
         if classes < config.model.max_classes:
             report.note(
                 "model",

@@ -249,18 +249,21 @@ def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
 def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError if it does not fit."""
     from consumers.base.errors import SnapshotError
+    from consumers.journal.records import defaults_of
     from consumers.shard.assembly import shard_of, with_settings
     from stream.data.schema import Field, Schema
 
-    schema = config.declared_schema
+    schema, defaults = config.declared_schema, None
     if about.entry is not None:
         fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
         schema = Schema(tuple(fields))
-        config = with_settings(config, about.entry.identity)
+        defaults = defaults_of(about.entry)
+        config = with_settings(config, about.entry.identity, defaults)
     if schema is None:
         raise SnapshotError("it has no field names; declare [features] to load it")
     topics = frozenset(config.input_topics[1:])
-    shard = shard_of(config, schema, label_field=config.input.label, label_topics=topics)
+    inside = config.input.label
+    shard = shard_of(config, schema, label_field=inside, label_topics=topics, defaults=defaults)
     shard.load_state(state)
     found = state if shard.pickled else shard
     if found.fingerprint() != about.fingerprint:

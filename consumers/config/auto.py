@@ -12,8 +12,19 @@ from consumers.config.learner import LearnerConfig
 from stream.data.schema import Schema
 from stream.mixture.mixture import EXPERTS, OF_TEXTS
 
-__all__ = ["DEFAULTS", "FIRST_AUTO", "Defaults", "auto_of", "learner_type", "resolved"]
+__all__ = [
+    "DEFAULTS",
+    "FIRST_AUTO",
+    "FIRST_RIVER",
+    "RIVER",
+    "Defaults",
+    "auto_of",
+    "learner_type",
+    "resolved",
+]
 
+RIVER = 2  # number of the rules by which models of river are made
+FIRST_RIVER = 1  # a classifier of two classes rejects a third one; also without a number
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 
@@ -39,11 +50,14 @@ class Defaults(NamedTuple):
     """What a configuration leaves open. A journal keeps the defaults with which it began.
 
     `first`: parameters have their first defaults, as in a journal of rules 1. `auto`: type and
-    parameters of the learner for which `auto` stands.
+    parameters of the learner for which `auto` stands. `river`: the number of the rules for models
+    of river. By rules 2 a classifier of two classes becomes one for each class, if [model] may have
+    more than two.
     """
 
     first: bool = False
     auto: Mapping[str, Any] = auto_of()
+    river: int = RIVER
 
 
 DEFAULTS = Defaults()  # those of this version

@@ -183,7 +183,8 @@ class ModelConfig(LearnerConfig):
         ge=2,
         le=1024,
         description="Number of distinct labels that are learned; a record with one more is "
-        "a dead letter. Default 256: more is nearly always an id sent as a label.",
+        "a dead letter. Default 256: more is nearly always an id sent as a label. With more "
+        "than 2, a river model that knows two classes becomes one for each class.",
     )
     max_state_bytes: Size = Field(
         default=2**30,

@@ -20,7 +20,7 @@ import msgspec
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
-from consumers.config.auto import FIRST_AUTO, Defaults
+from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
 from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.shard.outcome import OutputShape
 
@@ -63,8 +63,9 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
     earlier run that the operator chose to replace. `topics` are the ids of the input topics to
     which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
-    for which `auto` stands; in an older journal it is `MixedNB`. `relearned` is not in record 0:
-    it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
+    for which `auto` stands; in an older journal it is `MixedNB`. `river` is the number of the rules
+    for models of river, see `consumers.config.auto`; the same applies. `relearned` is not in record
+    0: it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
     """
 
     name: str
@@ -80,6 +81,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     topics: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     auto: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     relearned: tuple[int, int] | msgspec.UnsetType = msgspec.UNSET
+    river: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:
@@ -402,7 +404,8 @@ def _checksums(batch: Batch) -> dict[Partition, int]:
 def defaults_of(identity: IdentityRecord) -> Defaults:
     """The defaults with which the journal began."""
     auto = FIRST_AUTO if identity.auto is msgspec.UNSET else identity.auto
-    return Defaults(identity.join == FIRST_JOIN_RULES, auto)
+    river = FIRST_RIVER if identity.river is msgspec.UNSET else identity.river
+    return Defaults(identity.join == FIRST_JOIN_RULES, auto, river)
 
 
 def mark_of(identity: IdentityRecord) -> str:

@@ -21,7 +21,7 @@ from consumers.base.records import Partition
 from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
-from consumers.config.auto import auto_of
+from consumers.config.auto import RIVER, auto_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.reader import Course, course
@@ -437,6 +437,7 @@ def _first_start(
         replaces=replaced,
         topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
         auto=auto_of(schema),
+        river=RIVER,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
@@ -547,7 +548,7 @@ def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
         number=found.journal.number,
         join_rules=identity.join,
         codec_rules=identity.codec,
-        auto=defaults.auto,
+        defaults=defaults,
     )
 
 

@@ -31,6 +31,7 @@ from pydantic import ValidationError
 from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.config import Config
+from consumers.config.auto import Defaults
 from consumers.config.learner import uses_river
 from consumers.journal.merge import Merge
 from consumers.service.crash_guard import CrashGuard, TrialResult
@@ -70,7 +71,7 @@ class _Case(msgspec.Struct):
     largest_dead_letter: int | None
     join_rules: int
     codec_rules: int
-    auto: dict[str, Any]
+    defaults: Defaults
     parts: list[Fetched]
     now: int
     drift: dict[str, Any] | None
@@ -180,7 +181,7 @@ class TrialProcesses:
             self.found.largest_dead_letter,
             live.entry.join,
             live.entry.codec,
-            dict(live.shard.spec.defaults.auto),
+            live.shard.spec.defaults,
             list(parts),
             now,
             shard.drift_change,
@@ -316,7 +317,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
         number=case.number,
         join_rules=case.join_rules,
         codec_rules=case.codec_rules,
-        auto=case.auto,
+        defaults=case.defaults,
     )
     shard.spec = replace(shard.spec, trusted=frozenset(case.pickled))
     _, state = from_bytes(file.read())

@@ -39,14 +39,14 @@ def shard_of(
     number: int = 0,
     join_rules: int = RULES,
     codec_rules: int = json_document.RULES,
-    auto: Mapping[str, Any] | None = None,
+    defaults: Defaults | None = None,
 ) -> Shard:
-    """The empty shard of a configuration. `auto`: what it is in its journal, by default that of
+    """The empty shard of a configuration. `defaults`: those of its journal, by default those of
     this version."""
     # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
     # it started.
     first = join_rules == 1
-    defaults = Defaults(first, auto_of(schema) if auto is None else auto)
+    defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
     learner = build(config.model, defaults)
     check_numeric_fields(config.model, schema)
     classes = (

@@ -14,11 +14,11 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
-from consumers.config.auto import DEFAULTS, Defaults, learner_type, resolved
+from consumers.config.auto import DEFAULTS, FIRST_RIVER, Defaults, learner_type, resolved
 from consumers.config.bins import BinsConfig
 from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
-from stream.compat import RIVER
+from stream.compat import RIVER, RiverClassifier, build_river
 from stream.data.schema import Schema
 from stream.errors import SchemaError
 from stream.learner.base import Learner
@@ -34,6 +34,7 @@ __all__ = [
     "explainable",
     "explained",
     "limited",
+    "two_classes_only",
     "unused",
 ]
 
@@ -65,24 +66,31 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def build(model: LearnerConfig, defaults: Defaults = DEFAULTS) -> Learner:
+def build(
+    model: LearnerConfig, defaults: Defaults = DEFAULTS, classes: int | None = None
+) -> Learner:
     """The empty learner that [model] or a [[challenger]] describes.
 
     Parameters
     ----------
     defaults
         Those of the journal. By default those of this version.
+    classes
+        For a challenger, how many classes [model] can learn.
 
     Raises
     ------
     ConfigError
         The model has no such parameter, cannot use it, or has no memory for two classes.
     """
+    several = _several(model, defaults, classes)
     try:
         if model.type.startswith("river:"):
-            return _river(model)
+            return _river(model, several)
         type_, parameters = resolved(model, defaults)
-        parameters = {name: _with_river(model, value) for name, value in parameters.items()}
+        parameters = {
+            name: _with_river(model, value, several) for name, value in parameters.items()
+        }
         kind = learners()[type_]
         known = list(inspect.signature(kind).parameters)
         for name in parameters:
@@ -154,7 +162,7 @@ def challenging(
     ConfigError
         It cannot be built, cannot hold the classes, or cannot unlearn although corrections need it.
     """
-    learner = build(challenger, defaults)
+    learner = build(challenger, defaults, classes)
     if schema is not None:
         check_numeric_fields(challenger, schema)
         _limit(challenger, learner, classes, schema, defaults)
@@ -208,7 +216,7 @@ def _limit(
     given = challenger.max_state_bytes
     for most in [given] if given is not None else [2**30 << n for n in range(11)]:
         try:
-            fit = build(challenger, defaults).limit(most, schema, classes)
+            fit = build(challenger, defaults, classes).limit(most, schema, classes)
         except SchemaError:
             fit = 0
         if fit == classes:
@@ -294,25 +302,44 @@ def _name(learner: Learner) -> str:
     return type(learner).__name__
 
 
-def _with_river(model: LearnerConfig, value: Any) -> Any:
+def _several(model: LearnerConfig, defaults: Defaults, classes: int | None) -> bool:
+    """Whether a classifier of river that knows two classes becomes one for each class.
+
+    By the configuration, not by the labels: the kind of a model cannot change in the middle of a
+    stream. A challenger must hold the classes of [model], so the first rules refused it.
+    """
+    if isinstance(model, ModelConfig):
+        return defaults.river > FIRST_RIVER and model.max_classes > 2
+    return classes is not None and classes > 2
+
+
+def two_classes_only(learner: Learner) -> list[str]:
+    """The classifiers of river in a learner that know two classes and are there once for each."""
+    from stream.compat.one_vs_rest import OneVsRest
+
+    models = [part.model for part in learner.with_parts() if isinstance(part, RiverClassifier)]
+    last = [getattr(model, "_last_step", model) for model in models]
+    return [type(model.classifier).__name__ for model in last if isinstance(model, OneVsRest)]
+
+
+def _with_river(model: LearnerConfig, value: Any, several: bool) -> Any:
     """A parameter with the seed and the trust of [model] in each expert of river."""
     if isinstance(value, list | tuple):
-        return [_with_river(model, each) for each in value]
+        return [_with_river(model, each, several) for each in value]
     if isinstance(value, str) and value.startswith(RIVER):
         value = {"type": value}
     if not isinstance(value, dict):
         return value
     if not str(value.get("type")).startswith(RIVER):
-        return {key: _with_river(model, each) for key, each in value.items()}
+        return {key: _with_river(model, each, several) for key, each in value.items()}
     if "trust_pickle" in value:
         raise SchemaError("trust_pickle is a key of [model], not of an expert; move it there")
-    return {"seed": model.seed, **value, "trust_pickle": model.trust_pickle}
+    of_model = {"seed": model.seed, **({"every_class": True} if several else {})}
+    return {**of_model, **value, "trust_pickle": model.trust_pickle}
 
 
-def _river(model: LearnerConfig) -> Learner:
-    from stream.compat import RiverClassifier, build_river
-
+def _river(model: LearnerConfig, several: bool) -> Learner:
     name = model.type.removeprefix("river:")
     parameters: dict[str, Any] = dict(model.parameters)
-    river = build_river(name, parameters, model.pipeline, model.seed)
+    river = build_river(name, parameters, model.pipeline, model.seed, several)
     return RiverClassifier(river, trust_pickle=model.trust_pickle)

@@ -41,6 +41,7 @@ def build_river(
     parameters: Mapping[str, Any] | None = None,
     pipeline: Sequence[Any] = (),
     seed: int = 0,
+    every_class: bool = False,
 ) -> base.Classifier:
     """A river classifier by name, after the transformers of `pipeline`.
 
@@ -58,6 +59,8 @@ def build_river(
         beside each other on the same record, whose results are put together.
     seed
         Passed to every class that has a `seed` parameter, unless it is in its parameters.
+    every_class
+        Whether a classifier of two classes becomes one for each class, see `one_vs_rest`.
 
     Raises
     ------
@@ -75,6 +78,8 @@ def build_river(
     ['Pipeline', 'BagOfWords']
     """
     model = _build(name, parameters or {}, seed, (base.Classifier,), "classifier")
+    if every_class:
+        model = import_module("stream.compat.one_vs_rest").one_vs_rest(model)
     return cast("base.Classifier", _after(pipeline, model, seed))
 
 

@@ -141,6 +141,7 @@ class RiverClassifier(Learner):
             self._classes.bound = 2
         last = getattr(self.model, "_last_step", self.model)
         self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
+        self._weighs = bool(getattr(last, "weighs", self._weighs))  # of OneVsRest
 
     def restarted(self, proven: bool) -> Self:
         """An empty learner. If `proven`, a failure at its first record is counted, not raised."""

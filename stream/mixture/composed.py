@@ -26,7 +26,7 @@ from stream.data.block import (
     notes_of,
     rows_used,
 )
-from stream.data.parameters import shown
+from stream.data.parameters import flag, shown
 from stream.data.schema import Label, Schema
 from stream.data.state import State
 from stream.errors import (
@@ -303,13 +303,15 @@ def made(part: Any) -> Learner:
 
 
 def _of_river(name: str, given: dict[str, Any]) -> Learner:
-    """A classifier of river by its name. Beside its parameters: pipeline, seed, trust_pickle."""
+    """A classifier of river by its name. Beside its parameters: pipeline, seed, trust_pickle and
+    every_class, see `build_river`."""
     pipeline = given.pop("pipeline", ())
     seed = given.pop("seed", SEED)
     if type(seed) is not int or not 0 <= seed < 2**32:
         raise SchemaError(f"seed must be a whole number of at least 0, got {shown(seed)}")
     trust_pickle = given.pop("trust_pickle", False)
-    return RiverClassifier(build_river(name, given, pipeline, seed), trust_pickle)
+    every_class = flag("every_class", given.pop("every_class", False))
+    return RiverClassifier(build_river(name, given, pipeline, seed, every_class), trust_pickle)
 
 
 def _check_depth(part: Any) -> None:

@@ -265,7 +265,7 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
         label_topics=found.label_topics,
         join_rules=entry.join,
         codec_rules=entry.codec,
-        auto=defaults_of(entry).auto,
+        defaults=defaults_of(entry),
     )
     shard.positions = dict.fromkeys(found.inputs, 0)
     live = LiveShard(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)
