@@ -1,20 +1,22 @@
 """`headwater produce`: write a file to a topic, and its labels later to another topic.
 
 Rule: the whole file is read once before anything is written, so that a damaged file writes nothing
-to the log. Then it is read again and written in chunks, in the order of time.
+to the log. Then it is read again and written in chunks, in the order of time. Standard input is
+written when it arrives (`produce_pipe`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.base.errors import ConfigError
+from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
 from consumers.commands.source import (
     EncodingOption,
@@ -25,6 +27,7 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
@@ -35,11 +38,7 @@ if TYPE_CHECKING:
     from consumers.offline.feed import LateLabels
     from consumers.transports.protocol import Log
 
-__all__ = ["make_topics", "produce", "send", "survey"]
-
-CHUNK = 5000  # records per append; a commit takes milliseconds, so few per second are enough
-CHUNK_BYTES = 16 * 2**20  # bytes per append, except for one larger record
-AHEAD_SECONDS = 0.01  # that a paced feed can run ahead, so that records are written together
+__all__ = ["make_topics", "produce", "survey"]
 
 Rate = Annotated[
     float | None, typer.Option("--rate", metavar="R", help="Observations per second, in real time.")
@@ -75,13 +74,26 @@ AnyTopic = Annotated[
     bool, typer.Option("--any-topic", help="Allow topics that CONFIG does not read.")
 ]
 Create = Annotated[bool, typer.Option("--create", help="Create missing topics on Kafka too.")]
+FileArgument = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="File, directory, quoted pattern, URL, or - for stdin."),
+]
+InEnvelopes = Annotated[
+    bool, typer.Option("--envelope", help="Stdin has the lines of `tail --envelope`.")
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        metavar="FILE",
+        help="Store the positions of `tail --resume FILE --no-advance` after each write.",
+    ),
+]
 
 
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.")],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="File, directory, quoted pattern or URL.")
-    ],
+    file: FileArgument,
     transport: TransportOption = None,
     config: ConfigOption = None,
     rate: Rate = None,
@@ -98,16 +110,19 @@ def produce(
     partitions: Partitions = None,
     any_topic: AnyTopic = False,
     create: Create = False,
+    envelope: InEnvelopes = False,
+    resume: Resume = None,
 ) -> None:
     """Write the records of a file to a topic, and their labels later to another.
 
     The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
-    are the present time, with --time-field the file's times.
+    are the present time, with --time-field the file's times. From stdin (-), JSON lines by default,
+    records are written when they arrive, with the present time.
 
-    The first rows decide how a CSV is read; what is unusual is reported. The kinds for --types are
-    numeric, binary, categorical, text. CONFIG's [values] missing lists the missing values.
+    The first rows decide how a CSV is read. The kinds for --types are numeric, binary, categorical,
+    text. CONFIG's [values] missing lists the missing values. Records without an id are numbered,
+    starting at the number of records in the topic.
 
-    Records without an id are numbered, starting at the number of records in the topic.
     If TOPIC is the one of CONFIG's labels, the file holds labels: each record needs the id of its
     observation and a label, in the fields id and label or those of --id-field and --label.
 
@@ -117,36 +132,80 @@ def produce(
       headwater produce outcomes labels.csv --config visits.toml --id-field visit --label bought
       headwater produce visits visits.csv.gz --config visits.toml \\
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
+      tail -f visits.jsonl | headwater produce visits - --config visits.toml
     """
-    from consumers.base.errors import ConfigError
-    from consumers.offline.feed import parse_delay
+    _check_times(rate, time_field)
+    pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
+    kinds = parse_types(types or [])
+    source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote)
+    check_types(source, kinds)
+    settings = _settings(config) if transport is None else None
+    read = None if settings is None else settings.input
+    alone = _alone(read, topic, label_topic, label, id_field)
+    late = _late_labels(topic, label_topic, label if alone is None else None, delay)
+    name = _id_field(read, topic, id_field) if alone is None else "id"
+    feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone)
+    if envelope and (late or time_field):
+        raise ConfigError("--envelope keeps records as they are; remove the other options")
+    if settings is not None and not any_topic:
+        _compare(config, settings.input, topic, label_topic)
+    found = None if pipe is not None else survey_of(feed)
+    url, log = open_chosen(transport, config)
+    try:
+        make_topics(log, url, feed.topics, partitions, create=create)
+        if found is not None:
+            write(log, feed, found, rate)
+        elif pipe is not None:
+            _pour(log, feed, pipe, envelope=envelope, resume=resume)
+    finally:
+        log.close()
 
+
+def _check_times(rate: float | None, time_field: str | None) -> None:
     if rate is not None and not 0 < rate < 1e9:
         raise ConfigError(f"expected --rate above 0, got {rate:g}")
     if rate is not None and time_field is not None:
         raise ConfigError("--rate takes the present time, --time-field the file's; give one")
-    kinds = parse_types(types or [])
-    source = opened(file, file_format, sep, encoding, quote)
-    check_types(source, kinds)
-    settings = _settings(config) if transport is None else None
-    read = None if settings is None else settings.input
-    alone = None
-    if read is not None and topic == read.labels and label_topic is None:
-        alone = LabelsAlone(label, (id_field,) if id_field else ("id", read.id))
-        id_field, label = "id", None
-    labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    if id_field is None:  # labels with another id than the service reads would find no observation
-        id_field = read.id if read is not None and read.observations == topic else "id"
-    feed = RecordsToWrite(source, kinds, topic, labels, id_field, time_field, settings, alone)
-    if read is not None and not any_topic:
-        _compare(config, read, topic, label_topic)
-    found = survey(feed.records(), str(source), labels, time_field, id_field)
-    url, log = open_chosen(transport, config)
-    try:
-        make_topics(log, url, feed.topics, partitions, create=create)
-        write(log, feed, found, rate, "observation" if alone is None else "label")
-    finally:
-        log.close()
+
+
+def _pipe(
+    file: str, *, rate: float | None, delay: str, envelope: bool, resume: Path | None
+) -> Pipe | None:
+    """Standard input, if the file is `-`. Refuses options that the other kind has."""
+    if file != STDIN:
+        if envelope or resume is not None:
+            raise ConfigError("--envelope and --resume are for stdin; give - as FILE, or remove")
+        return None
+    if rate is not None or delay != "0":
+        raise ConfigError(
+            "--rate and --delay are for files; the records of stdin are written when they arrive"
+        )
+    if resume is not None and not envelope:
+        raise ConfigError(
+            "--resume needs --envelope, whose lines say where each record comes from; add it here "
+            "and to `headwater tail`"
+        )
+    return Pipe()
+
+
+def _alone(
+    read: InputConfig | None,
+    topic: str,
+    label_topic: str | None,
+    label: str | None,
+    id_field: str | None,
+) -> LabelsAlone | None:
+    """Where the file has labels, if it has labels only."""
+    if read is None or topic != read.labels or label_topic is not None:
+        return None
+    return LabelsAlone(label, (id_field,) if id_field else ("id", read.id))
+
+
+def _id_field(read: InputConfig | None, topic: str, given: str | None) -> str:
+    """The field with the id: labels with another id than the service reads would be lost."""
+    if given is not None:
+        return given
+    return read.id if read is not None and read.observations == topic else "id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +235,11 @@ class RecordsToWrite:
     time_field: str | None
     settings: Config | None = None
     alone: LabelsAlone | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the records are, in the singular."""
+        return "observation" if self.alone is None else "label"
 
     @property
     def topics(self) -> list[str]:
@@ -227,7 +291,6 @@ def survey(
     ConfigError
         No records, no labels, or an invalid time or id; the message names `origin`.
     """
-    from consumers.base.errors import ConfigError
     from consumers.offline.feed import field_of, id_of, timestamp_ms
 
     found = Survey()
@@ -261,13 +324,13 @@ def survey(
     return found
 
 
-def write(
-    log: Log, feed: RecordsToWrite, found: Survey, rate: float | None, kind: str = "observation"
-) -> None:
-    """Write all records, then report the counts, also after Ctrl-C.
+def survey_of(feed: RecordsToWrite) -> Survey:
+    """The survey of the records to write."""
+    return survey(feed.records(), str(feed.source), feed.labels, feed.time_field, feed.id_field)
 
-    `kind`: what the records of the file are, in the singular.
-    """
+
+def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
+    """Write all records, then report the counts, also after Ctrl-C."""
     from consumers.offline.feed import (
         due_seconds,
         field_of,
@@ -295,6 +358,7 @@ def write(
         first_id=first,
         labels=feed.labels,
     )
+    kind = feed.kind
     began = time.monotonic()
     counts = dict.fromkeys(feed.topics, 0)
 
@@ -313,6 +377,60 @@ def write(
     typer.echo(f"{_summary(counts, kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
+
+
+def _pour(
+    log: Log, feed: RecordsToWrite, pipe: Pipe, *, envelope: bool, resume: Path | None
+) -> None:
+    """Write the records of stdin when they arrive, then report the counts, whatever ended it."""
+    from consumers.commands.produce_pipe import moments, pour, unwrapped
+    from consumers.offline.feed import field_of, timed
+    from consumers.transports.positions import Positions
+
+    found, counts = Survey(), dict.fromkeys(feed.topics, 0)
+    kept = None if resume is None else Positions.read(resume)
+
+    def wrote(chunk: list[Outgoing]) -> None:
+        for record in chunk:
+            counts[record.topic] += 1
+        meter.advance(len(chunk))
+
+    def counted() -> Iterator[dict[str, object]]:
+        for record in feed.records():
+            found.records += 1
+            found.without_id += field_of(record, feed.id_field) is None
+            yield record
+
+    first, began = _held(log, feed.topic), time.monotonic()
+    records: Iterable[tuple[Outgoing, tuple[int, int] | None]]
+    if envelope:
+        records = unwrapped(feed.source.records(), feed.topic, feed.id_field, kept)
+    else:
+        moment = moments(feed.time_field)
+        plain = timed(
+            counted(),
+            feed.topic,
+            start=0,
+            id_field=feed.id_field,
+            first_id=first,
+            labels=feed.labels,
+            moment=moment,
+        )
+        records = ((record, None) for record in plain)
+    try:
+        with Meter("records written") as meter:
+            ended = pour(log, pipe, iter(records), wrote, kept)
+    except BaseException:
+        typer.echo(f"stopped: {_summary(counts, feed.kind)}")
+        raise
+    if ended:
+        typer.echo(f"stopped: {_summary(counts, feed.kind)}")
+    else:
+        typer.echo(f"{_summary(counts, feed.kind)} in {time.monotonic() - began:.1f} s")
+    if found.without_id:
+        typer.echo(_made_ids(found, feed.id_field, first))
+    if ended:
+        raise typer.Exit(128 + ended)
 
 
 def _held(log: Log, topic: str) -> int:
@@ -347,7 +465,6 @@ def _compare(config: Path | None, read: InputConfig, topic: str, label_topic: st
     ConfigError
         It does not read one of them: probably a typo, which would create an unused topic.
     """
-    from consumers.base.errors import ConfigError
 
     if topic == read.labels and label_topic is None:
         return
@@ -369,11 +486,11 @@ def _compare(config: Path | None, read: InputConfig, topic: str, label_topic: st
 
 
 def _late_labels(
-    topic: str, label_topic: str | None, label: str | None, delay: int | timedelta
+    topic: str, label_topic: str | None, label: str | None, delayed: str
 ) -> LateLabels | None:
-    from consumers.base.errors import ConfigError
-    from consumers.offline.feed import LateLabels
+    from consumers.offline.feed import LateLabels, parse_delay
 
+    delay = parse_delay(delayed)
     if label_topic is None and label is None and not delay:
         return None
     if label_topic is None or label is None:
@@ -394,7 +511,6 @@ def parse_types(pairs: list[str]) -> dict[str, str]:
     >>> parse_types(["zip=categorical,note=text"])
     {'zip': 'categorical', 'note': 'text'}
     """
-    from consumers.base.errors import ConfigError
 
     kinds = {}
     for pair in ",".join(pairs).split(",") if pairs else []:
@@ -415,7 +531,6 @@ def make_topics(
     ConfigError
         One is missing and `create` is off, or has another number of partitions than given.
     """
-    from consumers.base.errors import ConfigError
 
     have = log.topics()
     for topic in topics:
@@ -429,57 +544,6 @@ def make_topics(
     for topic in topics:
         if topic not in have:
             log.create_topic(topic, partitions or 1)
-
-
-def send(
-    log: Log,
-    outgoing: Iterable[Outgoing],
-    *,
-    pace: Callable[[int], float] | None = None,
-    wrote: Callable[[list[Outgoing]], None] = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], object] = time.sleep,
-) -> None:
-    """Write records in chunks, at once or each at its time.
-
-    Parameters
-    ----------
-    pace
-        Maps a timestamp to the seconds after the start at which it is due; None writes at once.
-    wrote
-        Called with every acknowledged chunk.
-    """
-    for chunk in _chunks(outgoing, pace, clock, sleep):
-        log.append(chunk)
-        wrote(chunk)
-
-
-def _chunks(
-    outgoing: Iterable[Outgoing],
-    pace: Callable[[int], float] | None,
-    clock: Callable[[], float],
-    sleep: Callable[[float], object],
-) -> Iterator[list[Outgoing]]:
-    from consumers.base.records import record_bytes
-
-    began = clock()
-    chunk: list[Outgoing] = []
-    left = CHUNK_BYTES
-    for record in outgoing:
-        if pace is not None and record.timestamp is not None:
-            due = began + pace(record.timestamp)
-            if due - clock() > AHEAD_SECONDS:
-                if chunk:
-                    yield chunk
-                    chunk, left = [], CHUNK_BYTES
-                sleep(max(due - clock(), 0.0))
-        chunk.append(record)
-        left -= record_bytes(record.key, record.value)
-        if len(chunk) == CHUNK or left <= 0:
-            yield chunk
-            chunk, left = [], CHUNK_BYTES
-    if chunk:
-        yield chunk
 
 
 def _summary(counts: Mapping[str, int], kind: str) -> str:

@@ -9,6 +9,7 @@ import typer
 from consumers.base.errors import ConfigError
 
 if TYPE_CHECKING:
+    from consumers.files.file import File
     from consumers.files.source import FileSource
 
 __all__ = [
@@ -40,7 +41,7 @@ QuoteOption = Annotated[
 
 
 def opened(
-    place: str,
+    place: str | File,
     name: str | None = None,
     sep: str | None = None,
     encoding: str | None = None,

@@ -163,6 +163,11 @@ def _not_decoded(file: File, codec: str) -> ConfigError:
 
     The file is read again, because readers decode many lines at once.
     """
+    if file.live:
+        return ConfigError(
+            f"{file}: a byte is not {title_of(codec)}; correct it, or name the encoding, for "
+            f"example --encoding {'cp1252' if codec.startswith('utf-8') else 'utf-8'}"
+        )
     with file.opened() as stream:
         line, byte, value = _first_wrong(stream, codec)
     other = "cp1252" if codec.startswith("utf-8") else "utf-8"

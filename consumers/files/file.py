@@ -19,7 +19,7 @@ __all__ = ["File", "local_file", "shortened"]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that can be read several times.
+    """A file that can be read several times, unless it is live.
 
     Parameters
     ----------
@@ -31,12 +31,15 @@ class File:
         Opens its bytes as they are stored.
     failure
         Turns an error of the device into one line.
+    live
+        Whether it is a pipe: its records are read when they arrive, and once.
     """
 
     shown: str
     path: str
     open: Callable[[], BinaryIO]
     failure: Callable[[Exception], str]
+    live: bool = False
 
     def __str__(self) -> str:
         return self.shown
@@ -97,7 +100,13 @@ class File:
         if named is not None:
             return named
         with self.stored() as file:
-            return by_content(file.read(8))
+            found = by_content(file.read(8))
+        if found is not None and self.live:
+            raise ConfigError(
+                f"{self}: expected text, got {found.name}; decompress it before the pipe, for "
+                "example by `zcat FILE |`"
+            )
+        return found
 
 
 def local_file(path: Path) -> File:

@@ -129,6 +129,8 @@ class Format:
         The options that it understands, of `Options`.
     reader
         Makes the reader of a file.
+    piped
+        Whether it can be read from a pipe, from the beginning to the end.
     typed
         Whether its values have types. Otherwise `types`, `missing` and `verbatim` say how cells are
         read.
@@ -140,6 +142,7 @@ class Format:
     options: frozenset[str]
     reader: Callable[[File, Options], Reader]
     typed: bool = True
+    piped: bool = True
 
     def check(self, options: Options, origin: str) -> None:
         """Reject options that have no effect.

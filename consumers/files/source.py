@@ -18,6 +18,7 @@ from consumers.files.urls import is_url
 
 __all__ = ["FileSource", "read_records"]
 
+DEFAULT = "jsonl"  # the format of a pipe, which has no suffix
 FIRST_LINE = 2**20  # bytes of it that are read
 
 
@@ -31,7 +32,7 @@ class FileSource:
     Parameters
     ----------
     place
-        A file, a directory, a pattern such as `visits-*.csv`, or a URL of them.
+        A file, a directory, a pattern such as `visits-*.csv`, or a URL of them; or an open pipe.
     options
         What the user says about the files.
     say
@@ -56,7 +57,7 @@ class FileSource:
 
     def __init__(
         self,
-        place: str | Path,
+        place: str | Path | File,
         options: Options | None = None,
         say: Callable[[str], None] = _silent,
     ) -> None:
@@ -64,6 +65,16 @@ class FileSource:
         self._readers: dict[int, Reader] = {}
         self._said: set[str] = set()
         text = str(place)
+        if isinstance(place, File):
+            self._shown, self._files = text, [place]
+            self.format = format_named(self.options.format or DEFAULT)
+            self.format.check(self.options, text)
+            if not self.format.piped:
+                raise ConfigError(
+                    f"{self}: {self.format.title} cannot be read from a pipe; write it to a file "
+                    "and give its name"
+                )
+            return
         kind = place_of(text)
         self._shown = shown_url(text) if is_url(text) else text
         files = kind.files(text)

@@ -79,6 +79,7 @@ def timed(
     id_field: str = "id",
     first_id: int = 0,
     labels: LateLabels | None = None,
+    moment: Callable[[int, Mapping[str, object]], int] | None = None,
 ) -> Iterator[Outgoing]:
     """Observations and their labels to write, in time order.
 
@@ -90,8 +91,9 @@ def timed(
         The topic of the observations.
     start, step_ms
         Timestamp (ms) of the first one, and from one to the next: at least 1, so that all differ.
-    time_field
-        Field with the time of each observation; then `start` and `step_ms` are ignored.
+    time_field, moment
+        Field with the time of each observation; its timestamp by index and fields. Each replaces
+        `start` and `step_ms`.
     id_field, first_id
         Field with the id (a dotted name is a path); number of the first record without an id.
     labels
@@ -114,8 +116,7 @@ def timed(
     1001 labels {"id":"a","label":1}
     1002 labels {"id":"b","label":0}
     """
-    moment = _moments(start, step_ms, time_field)
-    delay = labels.delay if labels is not None else 0
+    moment, delay = moment or _moments(start, step_ms, time_field), labels.delay if labels else 0
     wait_ms = round(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else None
     wait_records = max(delay, 1) - 1 if isinstance(delay, int) else 0
     waiting: deque[_Waiting] = deque()  # in the order they are due

@@ -40,5 +40,6 @@ FORMAT = Format(
     title="Arrow IPC",
     suffixes=(".arrow", ".arrows", ".feather", ".ipc"),
     options=frozenset(),
+    piped=False,
     reader=partial(TableReader, batches=_batches, title="Arrow IPC"),
 )

@@ -8,8 +8,9 @@ tables.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -72,7 +73,7 @@ class CsvReader:
             header = self._header(rows, wanted.types)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
             filled = self._filled(rows, header)
-            sample = list(islice(filled, SAMPLED_ROWS))
+            sample = list(islice(filled, self._most_sampled()))
             converts = []
             for i, name in enumerate(header):
                 cells = [row[i] for row in sample if not _absent(row[i], absent[i])]
@@ -88,6 +89,19 @@ class CsvReader:
                     if value is not None:
                         record[name] = value
                 yield record
+
+    def _most_sampled(self) -> int:
+        """How many rows decide the kinds; of a pipe at most those that have arrived."""
+        if not self._file.live:
+            return SAMPLED_ROWS
+        encoding, dialect = self._looked
+        with self._file.opened() as stream:
+            text = io.StringIO(stream.read(SAMPLE).decode(encoding, "replace"), newline="")
+        here = 0
+        with suppress(csv.Error):  # a quoted cell may have its end later
+            for row in rows_of(text, dialect):
+                here += any(row)
+        return min(max(here - 1, 0), SAMPLED_ROWS)
 
     def _convert(self, name: str, cells: Collection[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""

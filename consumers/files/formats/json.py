@@ -8,7 +8,7 @@ from typing import TextIO
 
 from consumers.base.errors import ConfigError
 from consumers.files.documents import decode
-from consumers.files.encoding import text_of
+from consumers.files.encoding import SAMPLE, text_of
 from consumers.files.file import File, shortened
 from consumers.files.format import Format, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
@@ -30,12 +30,24 @@ class JsonReader(JsonlReader):
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record an object."""
+        if self._file.live and not self._begins_array():
+            yield from super().records(wanted)
+            return
+        if self._file.live and not self._begins_array():
+            yield from super().records(wanted)
+            return
         with text_of(self._file, self._encoding, "\n") as text:
             array = _Array(self._file, text)
             if array.next_character() == "[":
                 yield from array.records()
                 return
         yield from super().records(wanted)
+
+    def _begins_array(self) -> bool:
+        """Whether the first bytes are those of an array; reads nothing else of a pipe."""
+        with self._file.opened() as stream:
+            text = stream.read(SAMPLE).decode(self._encoding, "replace")
+        return text.lstrip(_SPACE + "\ufeff").startswith("[")
 
 
 class _Array:

@@ -24,5 +24,6 @@ FORMAT = Format(
     title="Parquet",
     suffixes=(".parquet", ".pq"),
     options=frozenset(),
+    piped=False,
     reader=partial(TableReader, batches=_batches, title="Parquet"),
 )

@@ -1,0 +1,195 @@
+"""`headwater produce TOPIC -`: write the records of a pipe when they arrive.
+
+Rule: a record is written as soon as no other one is there to be read, and counted when the log has
+acknowledged it. Ctrl-C, SIGTERM, an error and the end of the pipe end the reading, never an append.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing
+from consumers.commands.chunks import Appender
+from consumers.files.pipe import Pipe
+from consumers.offline.feed import encoded, field_of, id_of, timestamp_ms
+from consumers.transports.positions import Positions
+from consumers.transports.protocol import Log
+
+__all__ = ["Envelope", "moments", "pour", "unwrapped"]
+
+Source = tuple[int, int]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Envelope(msgspec.Struct):
+    """A line of `tail --envelope`. Its headers are not written."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    value: dict[str, Any]
+    key: str | None = None
+
+
+def unwrapped(
+    records: Iterable[Mapping[str, object]], topic: str, id_field: str, resumed: Positions | None
+) -> Iterator[tuple[Outgoing, Source]]:
+    """The records in envelopes, with the same timestamps, and where they come from.
+
+    Parameters
+    ----------
+    topic
+        Where they are written.
+    id_field
+        The field with the id, which is the key; without it, the key stays.
+    resumed
+        The positions that they advance.
+
+    Raises
+    ------
+    ConfigError
+        A line is no envelope, has no id, or comes from another topic than the positions.
+
+    Examples
+    --------
+    >>> line = {"topic": "a", "partition": 0, "offset": 7, "timestamp": 5, "value": {"id": 1}}
+    >>> [(record, source)] = unwrapped([line], "b", "id", None)
+    >>> record.key, record.value, record.timestamp, source
+    (b'1', b'{"id":1}', 5, (0, 7))
+    """
+    for number, record in enumerate(records, 1):
+        try:
+            found = msgspec.convert(record, Envelope)
+        except msgspec.ValidationError as error:
+            raise ConfigError(
+                f"standard input: record {number} is no line of `tail --envelope` ({error}); keep "
+                "topic, partition, offset, timestamp and value"
+            ) from None
+        if resumed is not None and found.topic != resumed.topic:
+            raise ConfigError(
+                f"standard input: record {number} comes from {found.topic!r}, but the positions of "
+                f"--resume are those of {resumed.topic!r}; use the same FILE for tail and produce"
+            )
+        key = found.key
+        if field_of(found.value, id_field) is not None:
+            key = str(id_of(number - 1, found.value, id_field))
+        if key is None:
+            raise ConfigError(
+                f"standard input: record {number} has neither a key nor a field {id_field!r}; name "
+                "the field with the id by --id-field"
+            )
+        out = Outgoing(topic, key.encode("utf-8", "replace"), encoded(found.value), found.timestamp)
+        yield out, (found.partition, found.offset)
+
+
+def moments(time_field: str | None) -> Callable[[int, Mapping[str, object]], int]:
+    """The timestamp of each record: the present, never an earlier one; or the time in a field."""
+    last = 0
+
+    def moment(index: int, record: Mapping[str, object]) -> int:
+        nonlocal last
+        if time_field is None:
+            last = max(last, time.time_ns() // 1_000_000)
+            return last
+        try:
+            return timestamp_ms(field_of(record, time_field))
+        except ValueError as error:
+            where = f"standard input: record {index + 1}, field {time_field!r}"
+            raise ConfigError(f"{where}: {error}") from None
+
+    return moment
+
+
+def pour(
+    log: Log,
+    pipe: Pipe,
+    records: Iterator[tuple[Outgoing, Source | None]],
+    wrote: Callable[[list[Outgoing]], None],
+    positions: Positions | None = None,
+) -> int:
+    """Write records when they arrive, up to the end of the pipe.
+
+    Parameters
+    ----------
+    records
+        Those of the pipe.
+    wrote
+        Called with every acknowledged chunk.
+    positions
+        Those that the records advance.
+
+    Returns
+    -------
+    int
+        The number of the signal that ended it, 0 at the end of the pipe.
+    """
+    appender = Appender(log, wrote, positions)
+    with _Interruption() as interruption:
+        pipe.attach(appender.waiting, interruption.allowed)
+        try:
+            for record, source in records:
+                appender.add(record, source)
+                interruption.check()
+        except KeyboardInterrupt:
+            if interruption.again:
+                raise
+        except ConfigError:  # of a record: those before it are good
+            appender.finish()
+            raise
+        appender.finish()
+    return interruption.number
+
+
+class _Interruption:
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt while the pipe is awaited, or between two records.
+
+    A second one raises it anywhere.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.again = False
+        self.allowed = _Allowed(self)
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Interruption:
+        self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        self.again = bool(self.number)
+        self.number = number
+        if self.again or self.allowed.inside:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal has arrived."""
+        if self.number:
+            raise KeyboardInterrupt
+
+
+class _Allowed:
+    """Inside, a signal raises KeyboardInterrupt at once."""
+
+    def __init__(self, interruption: _Interruption) -> None:
+        self._interruption = interruption
+        self.inside = False
+
+    def __enter__(self) -> None:
+        self.inside = True
+        self._interruption.check()  # after that, so that no signal falls between both
+
+    def __exit__(self, *_: object) -> None:
+        self.inside = False
