@@ -68,8 +68,13 @@ def group(thing: object) -> str:
 
 def documented(name: str) -> list[str]:
     """The Markdown that documents a public name of `stream`."""
-    if isinstance(getattr(stream, name), type):
-        return ["```{eval-rst}", f".. autoclass:: stream.{name}", "   :members:", "```", ""]
+    thing = getattr(stream, name)
+    if isinstance(thing, type):
+        above = []  # of Learner also what it inherits, but river's clone and mutate
+        if thing is stream.Learner:
+            above = ["   :inherited-members:", "   :exclude-members: clone, mutate"]
+        options = ["   :members:", *above]
+        return ["```{eval-rst}", f".. autoclass:: stream.{name}", *options, "```", ""]
     return ["```{eval-rst}", f".. autodata:: stream.{name}", "```", ""]
 
 

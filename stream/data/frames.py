@@ -218,7 +218,7 @@ def _column(name: str, series: Any) -> FrameColumn:
     """A column as narwhals reads it."""
     kind = type(series.dtype).__name__
     if kind in NO_FEATURE:
-        raise SchemaError(f"column {name!r} has type {series.dtype}; {CONVERT}")
+        raise SchemaError(f"column {name!r} has type {kind}; {CONVERT}")
     cells = KINDS.get(kind, "other")
     vector = series.to_numpy() if cells in ("number", "truth") else None
     if vector is not None and not _cells_of(vector.dtype):
@@ -315,12 +315,14 @@ def array_of(name: str, values: Any) -> Any:
         return values
     if len(getattr(values, "shape", ())) > 1:
         _refuse_shape(name, values.shape, "")
+    if _cells_of(getattr(values, "dtype", None)):  # pandas, by a type of numpy
+        return np.asarray(values)
     if hasattr(values, "to_pylist"):  # Arrow
         whole = not values.null_count and str(values.type) in ("int64", "int32", "bool", "double")
         return np.asarray(values.to_numpy(zero_copy_only=False)) if whole else values.to_pylist()
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in f"{NUMBERS}b":
-        return np.asarray(values)
+    if hasattr(values, "null_count") and str(values.dtype) in KINDS and not values.null_count():
+        array = values.to_numpy()  # Polars
+        return array if _cells_of(array.dtype) else values.to_list()
     for listed in ("tolist", "to_list"):
         if hasattr(values, listed):
             return _without_na(getattr(values, listed)())

@@ -90,8 +90,8 @@ def shares(answer: Any) -> list[list[float]]:
     """The probabilities of each row, in the order of the classes."""
     if isinstance(answer, list):
         return [list(row.values()) for row in answer]
-    if isinstance(answer, pa.Table):
-        answer = pl.from_arrow(answer)
+    if isinstance(answer, pa.Table | pl.DataFrame):
+        return [list(row) for row in pl.DataFrame(answer).rows()]
     return np.asarray(answer).tolist()
 
 
@@ -414,8 +414,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "a date": (
         pd.DataFrame({"day": pd.to_datetime(["2026-01-01", None])}),
         "pq",
-        "column 'day' has type Datetime(time_unit='ns', time_zone=None); "
-        "convert it to numbers or text, or drop the column",
+        "column 'day' has type Datetime; convert it to numbers or text, or drop the column",
     ),
     "dates": (
         np.array([["2026-01-01"]] * 2, dtype="M8[D]"),
