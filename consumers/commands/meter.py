@@ -40,7 +40,8 @@ class Meter:
         self._total = total
         self._clock = clock
         self._done = 0
-        self._next = clock() + SILENT_SECONDS
+        self._began = clock()
+        self._next = self._began + SILENT_SECONDS
         self._bar: Progress | None = None
 
     def __enter__(self) -> Meter:
@@ -54,7 +55,9 @@ class Meter:
         """Count `count` more as done."""
         self._done += count
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self._done)
+            described = f"{self._what}, {self._rate:,.0f}/s"
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=self._done, description=described)
         elif self._clock() >= self._next:
             self._show()
 
@@ -67,9 +70,20 @@ class Meter:
             self._bar.add_task(self._what, total=self._total, completed=self._done)
             self._bar.start()
             return
-        of = "" if self._total is None else f" of {self._total:,}"
-        print(f"{self._done:,}{of} {self._what}", file=sys.stderr, flush=True)  # noqa: T201
+        rate = self._rate
+        of, left = "", ""
+        if self._total is not None:
+            of = f" of {self._total:,}"
+            left = f", {max(self._total - self._done, 0) / rate:,.0f} s left" if rate else ""
+        line = f"{self._done:,}{of} {self._what} ({rate:,.0f}/s{left})"
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
         self._next = self._clock() + SECONDS_A_LINE
+
+    @property
+    def _rate(self) -> float:
+        """How many are done in a second."""
+        seconds = self._clock() - self._began
+        return self._done / seconds if seconds > 0 else 0.0
 
 
 @contextmanager

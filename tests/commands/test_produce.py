@@ -440,7 +440,7 @@ def test_interrupted_feed_says_what_was_written(
 
 
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
-    """After a second a line on stderr, then one every five; nothing before."""
+    """After a second a line on stderr, then one every five, with rate and time left."""
     from consumers.commands.meter import Meter
 
     clock = Clock()
@@ -450,7 +450,10 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: S
             meter.advance(100)
 
     err = capsys.readouterr().err
-    assert err == "200 of 1,200 records written\n1,100 of 1,200 records written\n"
+    assert err == (
+        "200 of 1,200 records written (167/s, 6 s left)\n"
+        "1,100 of 1,200 records written (167/s, 1 s left)\n"
+    )
 
 
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 12), st.integers(1, 100))
