@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
+
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.config.units import duration_ms
@@ -38,6 +40,7 @@ __all__ = [
 _FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 
+_encode = msgspec.json.Encoder().encode
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ascii_encoder = json.JSONEncoder(separators=(",", ":"))
 
@@ -208,6 +211,8 @@ def field_of(record: Mapping[str, object], name: str) -> object:
     >>> field_of({"shop": {"city": "Bonn"}}, "shop.city")
     'Bonn'
     """
+    if name in record or "." not in name:
+        return record.get(name)
     found = _parent(record, name)
     return None if found is None else found[0].get(found[1])
 
@@ -389,10 +394,11 @@ def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 def encoded(value: Mapping[str, object]) -> bytes:
     """A record as JSON."""
-    # The standard library keeps an Infinity, which the service then rejects. Others turn
-    # it into null, which would be taken for a missing value.
     try:
-        return _encoder.encode(value).encode()
+        made = _encode(value)
+        # The standard library keeps an Infinity, which the service then rejects. msgspec turns it
+        # into null, which would be taken for a missing value.
+        return _encoder.encode(value).encode() if b"null" in made else made
     except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
         return _ascii_encoder.encode(value).encode()
 
