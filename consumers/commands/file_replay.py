@@ -17,19 +17,21 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.produce import parse_types, survey
+from consumers.commands.produce import Survey, parse_types, survey
 from consumers.commands.source import check_types
 
 if TYPE_CHECKING:
-    from consumers.base.records import Outgoing
+    from consumers.base.records import Batch, Outgoing
     from consumers.config import Config
     from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels
     from consumers.offline.plot import CurvePoint
+    from consumers.offline.tables import TableFeed
     from consumers.offline.verify import FileVerifier
     from consumers.shard.challengers import ChallengerSet
     from consumers.shard.shard import Outcome, Shard
     from consumers.shard.views import ShardView
+    from stream.data.schema import Schema
 
 __all__ = ["ReplayOptions", "mark", "replay_file", "say", "verified"]
 
@@ -94,14 +96,7 @@ def replay_file(
     late = late_labels(config, label=asked.label, delay=delay, fields=fields)
     feed = replace(feed, labels=late)
     inside = late or LateLabels("", str(config.input.label))
-    absent = set(config.features or ())
-    records = _searched(feed.records(), absent)
-    found = survey(records, str(asked.source), inside, asked.time_field, id_field)
-    for name in sorted(absent):
-        say(
-            f"warning: field {name!r} of [features] is in no record of {asked.source}; "
-            "check its name"
-        )
+    tables, found = _first_reading(config, feed, inside, columns=not asked.verify)
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
         # This needs all records in memory.
@@ -117,7 +112,9 @@ def replay_file(
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.source), "label": inside.field, "delay": lateness if late else None}
     note = None if verifier is None else verifier.note
-    results = {"source": source, **run.through(feed.outgoing(read()), note)}
+    cut: Callable[[int], Iterator[Batch]]
+    cut = tables.batches if tables is not None else partial(_cut, config, shard, feed, read)
+    results = {"source": source, **run.through(cut, note)}
     if verifier is not None:
         twice = read(), feed.outgoing(read())
         results["verification"] = verified(verifier, *twice, shard.view(), found.records)
@@ -127,6 +124,61 @@ def replay_file(
         run.rename(names)
     _write_outputs(asked, results, run)
     return results
+
+
+def _first_reading(
+    config: Config, feed: _Feed, inside: LateLabels, *, columns: bool
+) -> tuple[TableFeed | None, Survey]:
+    """The records as columns, None if one of them has to be read as JSON; and their counts. Warns
+    of declared fields that no record has."""
+    tables = _tables(config, feed) if columns else None
+    absent = set(config.features or ())
+    found = None if tables is None else _surveyed(tables, absent)
+    if found is None:
+        tables, absent = None, set(config.features or ())
+        records = _searched(feed.records(), absent)
+        found = survey(records, str(feed.source), inside, feed.time_field, feed.id_field)
+    for name in sorted(absent):
+        say(
+            f"warning: field {name!r} of [features] is in no record of {feed.source}; "
+            "check its name"
+        )
+    return tables, found
+
+
+def _tables(config: Config, feed: _Feed) -> TableFeed | None:
+    """The columns of the files, if they have any and their fields are known."""
+    tables = feed.source.tables
+    if tables is None:
+        return None
+    from consumers.base.errors import ConfigError
+    from consumers.offline.tables import TableFeed
+
+    try:
+        schema = _schema(config, feed, feed.records())
+    except ConfigError:
+        return None  # the survey of the records finds the first error of the file
+    return TableFeed(
+        tables,
+        schema,
+        topic=feed.topic,
+        id_field=feed.id_field,
+        label_field=config.input.label,
+        labels=feed.labels,
+        time_field=feed.time_field,
+        limit=feed.limit,
+    )
+
+
+def _surveyed(tables: TableFeed, absent: set[str]) -> Survey | None:
+    """The counts of tables, None if a record has to be read as JSON; removes from `absent` the
+    fields that occur."""
+    with Meter("records read") as meter:
+        found = tables.survey(meter.advance)
+    if found is None:
+        return None
+    absent -= found.fields
+    return Survey(found.records, found.labels)
 
 
 def _searched(
@@ -228,16 +280,36 @@ class _Feed:
 
 
 def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
-    """The empty shard; undeclared features are inferred from the first observations."""
-    from consumers.config.sample import SAMPLE_SIZE
+    """The empty shard."""
     from consumers.offline.evaluate import file_shard
+
+    return file_shard(config, _schema(config, feed, records), feed.labels)
+
+
+def _schema(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Schema:
+    """The declared features; without any, those inferred from the first observations."""
+    from consumers.config.sample import SAMPLE_SIZE
     from consumers.service.recovery import schema_from
 
-    schema = config.declared_schema
-    if schema is None:
-        first = feed.outgoing(islice(records, SAMPLE_SIZE))
-        schema = schema_from((r.value for r in first if r.topic == feed.topic), config)
-    return file_shard(config, schema, feed.labels)
+    if config.declared_schema is not None:
+        return config.declared_schema
+    first = feed.outgoing(islice(records, SAMPLE_SIZE))
+    return schema_from((r.value for r in first if r.topic == feed.topic), config)
+
+
+def _cut(
+    config: Config,
+    shard: Shard,
+    feed: _Feed,
+    read: Callable[[], Iterable[Mapping[str, object]]],
+    size: int,
+) -> Iterator[Batch]:
+    """The records as JSON, in batches of `size`."""
+    from consumers.offline.evaluate import batches
+
+    labels = sorted(shard.spec.label_topics)
+    outgoing = feed.outgoing(read())
+    return batches(outgoing, config.input.observations, labels, size, config.commit.max_bytes)
 
 
 @dataclass(slots=True)
@@ -251,11 +323,14 @@ class _Run:
     points: list[CurvePoint] = field(default_factory=list)
 
     def through(
-        self, feed: Iterator[Outgoing], note: Callable[[Outcome], None] | None = None
+        self,
+        cut: Callable[[int], Iterator[Batch]],
+        note: Callable[[Outcome], None] | None = None,
     ) -> dict[str, Any]:
-        """Process the whole feed; returns the results. `note` gets each outcome."""
+        """Process the whole feed; returns the results. `cut` returns its batches of a given size,
+        `note` gets each outcome."""
         from consumers.offline import plot
-        from consumers.offline.evaluate import batches, report
+        from consumers.offline.evaluate import report
         from consumers.service.warm_up import compile_kernels
 
         config, shard = self.config, self.shard
@@ -268,14 +343,7 @@ class _Run:
         records = looked = 0
         began = time.perf_counter()
         with Meter("records replayed", self.total) as meter:
-            cut = batches(
-                feed,
-                config.input.observations,
-                sorted(shard.spec.label_topics),
-                size,
-                config.commit.max_bytes,
-            )
-            for batch in cut:
+            for batch in cut(size):
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 drift = shard.drift_change  # empty after the first batch
                 outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)

@@ -14,6 +14,7 @@ from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.places import place_of
 from consumers.files.registry import format_named, format_of, known_suffixes
+from consumers.files.tables import TableReader
 from consumers.files.urls import is_url
 
 __all__ = ["FileSource", "read_records"]
@@ -138,6 +139,13 @@ class FileSource:
         wanted = Wanted(types or {}, frozenset(missing), verbatim)
         for number, file in enumerate(self._files):
             yield from self._reader(number, file).records(wanted)
+
+    @property
+    def tables(self) -> list[TableReader] | None:
+        """A reader of each file, if the format has columns with types; else None."""
+        readers = [self._reader(number, file) for number, file in enumerate(self._files)]
+        tables = [reader for reader in readers if isinstance(reader, TableReader)]
+        return tables if len(tables) == len(readers) else None
 
     def _reader(self, number: int, file: File) -> Reader:
         """The reader of a file; reports what it guesses, once."""

@@ -51,7 +51,7 @@ class TableReader:
         """The rows as records."""
         row = 0
         for batch in self.batches():
-            yield from self._records(batch, row)
+            yield from self.records_of(batch, row)
             row += len(batch)
 
     def batches(self) -> Iterator[Any]:
@@ -91,21 +91,22 @@ class TableReader:
                 f"{self._file}: damaged {self._title} file ({why}); fetch it again"
             ) from None
 
-    def _records(self, batch: Any, row: int) -> Iterator[Record]:
+    def records_of(self, batch: Any, row: int) -> Iterator[Record]:
+        """The rows of a batch as records; `row` is the number of its first one in the file."""
         columns = [
-            self._values(name, column, row)
+            self.values(name, column, row)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         names = batch.schema.names
         if not columns:
             yield from ({} for _ in range(len(batch)))
+        whole = not any(None in column for column in columns)
         for values in zip(*columns, strict=True):
-            yield {
-                name: value for name, value in zip(names, values, strict=True) if value is not None
-            }
+            pairs = zip(names, values, strict=True)
+            yield dict(pairs) if whole else {name: v for name, v in pairs if v is not None}
 
-    def _values(self, name: str, column: Any, row: int) -> Sequence[object]:
-        """The values of a column as JSON values."""
+    def values(self, name: str, column: Any, row: int) -> Sequence[object]:
+        """The values of a column as JSON values, None for a record without one."""
         import pyarrow as pa
 
         kind = column.type

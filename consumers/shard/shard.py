@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
+from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonLabels
 from consumers.codecs.order import in_order
 from consumers.shard.answer import ModelCopy
@@ -385,10 +386,14 @@ class Shard:
         for the learner, and all as decoded), and the errors of the others."""
         observed = [i for i, label in enumerate(is_label) if not label and i not in passed]
         labels = [i for i, label in enumerate(is_label) if label and i not in passed]
-        x = self._observations.decode(
-            [batch.keys[i] for i in observed], [batch.values[i] for i in observed]
-        )
-        y = self._labels.decode([batch.keys[i] for i in labels], [batch.values[i] for i in labels])
+        keys, values = batch.keys, batch.values
+        if isinstance(values, ColumnRecords) and not passed:
+            x, y = values.observations, values.labels
+        else:
+            x = self._observations.decode(
+                [keys[i] for i in observed], [values[i] for i in observed]
+            )
+            y = self._labels.decode([keys[i] for i in labels], [values[i] for i in labels])
         rows = self.learner.prepare(x.rows)
         for k, error in self.learner.refusals(rows).items():
             x.rejected.setdefault(k, RecordError(error.reason, error.detail))
@@ -586,10 +591,6 @@ class Shard:
 
 def _fields_of(x: DecodedObservations, first: int) -> FieldCheck:
     """Which declared fields the first observations have; rejected ones have none."""
-    rows, n = x.rows, min(first, len(x.rows))
-    numbers = zip(rows.numeric_names, rows.numeric[:n].T, strict=True)
-    present = {name for name, column in numbers if not np.isnan(column).all()}
-    for names, cells in ((rows.categorical_names, rows.categorical), (rows.text_names, rows.text)):
-        columns = zip(names, cells[:n].T.tolist(), strict=True)
-        present.update(name for name, column in columns if any(v is not None for v in column))
+    n = min(first, len(x.rows))
+    present = x.rows.take(np.arange(n)).present
     return FieldCheck(n - sum(k < n for k in x.rejected), present)

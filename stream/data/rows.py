@@ -178,6 +178,25 @@ class Rows:
             frozenset(f.name for f in schema.fields if f.kind == "binary"),
         )
 
+    @property
+    def present(self) -> set[str]:
+        """The columns with a value in any row. O(cells).
+
+        Examples
+        --------
+        >>> sorted(Rows.from_dicts([{"b": 1.0, "c": None}, {"a": "x"}]).present)
+        ['a', 'b']
+        """
+        numbers = zip(self.numeric_names, self.numeric.T, strict=True)
+        found = {name for name, column in numbers if not np.isnan(column).all()}
+        for names, cells in (
+            (self.categorical_names, self.categorical),
+            (self.text_names, self.text),
+        ):
+            columns = zip(names, cells.T.tolist(), strict=True)
+            found.update(name for name, column in columns if any(v is not None for v in column))
+        return found
+
     def check(self) -> None:
         """Check that the cells have the kinds and the number of the columns; O(cells).
 
