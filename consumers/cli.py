@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "relearn": "Learn all records again with new settings of the model.",
     "rollback": "Remove what the model has learned since a moment.",
     "snapshots": "List, show, verify or export a service's snapshots.",
+    "compact": "Make the file of an embedded log smaller.",
     "produce": "Write the records of a file to a topic, labels later.",
     "tail": "Print the records of a topic.",
 }

@@ -72,6 +72,8 @@ class Transport:
         Whether old records are deleted by their timestamps, so that an early timestamp is a risk.
     offsets_after_commit
         How many offsets after a journal record hold no record.
+    compacts
+        Whether its log has a `compactor`, for `headwater compact`.
     warm_up
         Compiles what the transport runs.
     notes
@@ -91,6 +93,7 @@ class Transport:
     creates_topics: bool = True
     expires: bool = False
     offsets_after_commit: int = 0
+    compacts: bool = False
     warm_up: Callable[[], None] = _nothing
     notes: str = ""
 

@@ -30,4 +30,5 @@ TRANSPORT = Transport(
     transactions=True,
     takes_over=True,
     names_path=True,
+    compacts=True,
 )

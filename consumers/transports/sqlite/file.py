@@ -114,7 +114,7 @@ class Database:
             )
         self._files: dict[str, tuple[int, int]] = {}  # name to device and inode, once it is open
         _make_private(path)
-        with self._faults():
+        with self.faults():
             # Used by one thread at a time, which need not be the one that opened it.
             self._connection = sqlite3.connect(
                 path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
@@ -142,6 +142,11 @@ class Database:
                 for statement in (_SECOND_LAYOUT, _SECOND_LAYOUT, ())[version]:
                     self._connection.execute(statement)
         self._rows = bool(self._value("SELECT EXISTS (SELECT 1 FROM records)"))  # never more rows
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For this room only."""
+        return self._connection
 
     def _switch_to_wal(self) -> None:
         """Retry until no other process opens the file: SQLite does not wait for this switch."""
@@ -178,7 +183,7 @@ class Database:
         return int(value)
 
     @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def faults(self) -> Iterator[None]:
         """Report errors of SQLite in one line. SQLite does not notice that its file was removed."""
         self.expect_files()
         try:
@@ -216,7 +221,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Hold the write lock: everything inside happens, or nothing."""
-        with self._faults():
+        with self.faults():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -229,18 +234,18 @@ class Database:
 
     def news(self) -> int:
         """A number that changes when another connection has committed."""
-        with self._faults():
+        with self.faults():
             return self._value("PRAGMA data_version")
 
     def topics(self) -> dict[str, int]:
-        with self._faults():
+        with self.faults():
             rows = self._connection.execute("SELECT name, partitions, first_log FROM topics")
             self._topics = {name: (partitions, first) for name, partitions, first in rows}
         return {topic: partitions for topic, (partitions, _) in sorted(self._topics.items())}
 
     def topic_ids(self) -> dict[str, str]:
         """Topic to its id; "" for a topic without one."""
-        with self._faults():
+        with self.faults():
             known = self._value("SELECT count(*) FROM sqlite_master WHERE name = 'topic_ids'")
             ids = "coalesce((SELECT id FROM topic_ids AS i WHERE i.name = t.name), '')"
             rows = self._connection.execute(
@@ -277,7 +282,7 @@ class Database:
 
     def start(self, log: int) -> int:
         """The first offset that was not deleted."""
-        with self._faults():
+        with self.faults():
             return self._value(
                 "SELECT coalesce((SELECT start FROM starts WHERE log = ?), 0)", (log,)
             )
@@ -285,7 +290,7 @@ class Database:
     def end(self, log: int) -> int:
         """The offset after the last record."""
         base = log << OFFSET_BITS
-        with self._faults():
+        with self.faults():
             return self._value(
                 "SELECT max(coalesce((SELECT max(id) + 1 - ?1 FROM batches "
                 "WHERE id BETWEEN ?1 AND ?2), 0), "
@@ -298,7 +303,7 @@ class Database:
         """The first offset at or after a time. It scans from the start, as times may decrease."""
         base = log << OFFSET_BITS
         found = self.end(log)
-        with self._faults(), self.reading():
+        with self.faults(), self.reading():
             row = self._connection.execute(
                 "SELECT id FROM records WHERE id BETWEEN ? AND ? AND timestamp >= ? "
                 "ORDER BY id LIMIT 1",
@@ -352,7 +357,7 @@ class Database:
     ) -> Iterator[Run]:
         """The runs from `start`, at most `limit` records and `max_bytes`, but at least one."""
         log = self.log(partition)
-        with self._faults(), self.reading(), closing(self.runs(log, start)) as runs:
+        with self.faults(), self.reading(), closing(self.runs(log, start)) as runs:
             begin = self.start(log)
             if start < begin:
                 raise TransportError(
@@ -467,6 +472,14 @@ class Database:
             )
             return self.epoch(name, shard), "" if found is None else str(found[0])
 
+    def holders(self, name: str) -> list[str]:
+        """The processes that own shards of a service and did not release them."""
+        with self.faults():
+            if not self._value("SELECT count(*) FROM sqlite_master WHERE name = 'holders'"):
+                return []
+            rows = self._connection.execute("SELECT process FROM holders WHERE name = ?", (name,))
+            return [process for (process,) in rows]
+
     def release(self, name: str, shard: int, epoch: int) -> None:
         """The holder of this epoch has closed the shard. A later holder is kept."""
         with self.transaction():
@@ -477,7 +490,7 @@ class Database:
 
     def epoch(self, name: str, shard: int) -> int:
         which = "SELECT epoch FROM owners WHERE name = ? AND shard = ?"
-        with self._faults():
+        with self.faults():
             return self._value(which, (name, shard))
 
     def store_offsets(self, name: str, positions: Mapping[Partition, int]) -> None:
@@ -487,7 +500,7 @@ class Database:
         )
 
     def offsets(self, name: str) -> dict[Partition, int]:
-        with self._faults():
+        with self.faults():
             rows = self._connection.execute(
                 "SELECT topic, partition, next FROM offsets WHERE name = ?", (name,)
             ).fetchall()
@@ -496,7 +509,7 @@ class Database:
     def close(self) -> None:
         try:
             self._connection.close()
-        except sqlite3.Error as error:  # not `_faults`: a removed log can be closed
+        except sqlite3.Error as error:  # not `faults`: a removed log can be closed
             raise TransportError(self._explain(error)) from error
 
 

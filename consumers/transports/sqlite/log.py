@@ -20,6 +20,7 @@ from consumers.base.records import (
     Topic,
 )
 from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
+from consumers.transports.sqlite.compaction import Compactor
 from consumers.transports.sqlite.file import Database
 
 __all__ = ["SqliteLog", "SqliteOwner"]
@@ -126,6 +127,14 @@ class SqliteLog(FetchingLog):
         """The committed offsets of a service's group, for partitions that have one."""
         offsets = self._database.offsets(name)
         return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
+    def running(self, name: str) -> list[str]:
+        """The numbers of other processes on this machine that run shards of a service."""
+        return sorted({held.split()[0] for held in self._database.holders(name) if _runs(held)})
+
+    def compactor(self) -> Compactor:
+        """What makes the file smaller."""
+        return Compactor(self._database)
 
     def close(self) -> None:
         """Close the file, and all owners of this log."""
