@@ -4,6 +4,7 @@ HeadwaterError
 ├── RecordError        the producer: the record becomes a dead letter, the service continues
 ├── ConfigError        the operator: one line, exit code 2
 ├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
+│   ├── RegistryError     the schema registry failed or refused a request
 │   └── JournalLostError  the operator: the journal has lost records; exit code 2
 ├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
 ├── FencedError        another process owns the shard now: exit code 3
@@ -30,6 +31,7 @@ __all__ = [
     "JournalLostError",
     "RecordError",
     "RecordTooLargeError",
+    "RegistryError",
     "SnapshotError",
     "SnapshotsHeldError",
     "TransportError",
@@ -40,6 +42,8 @@ DeadLetterReason = Literal[
     Reason,
     "unparsable",  # not the declared format
     "oversize",  # larger than 1 MiB
+    "unknown_schema",  # the registry does not know the id in its header
+    "unusable_schema",  # its schema is of another type, or has no bound
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
     "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
@@ -79,6 +83,10 @@ class ConfigError(HeadwaterError):
 
 class TransportError(HeadwaterError):
     """The broker or the log failed or refused a request."""
+
+
+class RegistryError(TransportError):
+    """The schema registry failed or refused a request."""
 
 
 class RecordTooLargeError(TransportError):

@@ -1,14 +1,17 @@
-"""JSON to columns and back.
+"""JSON to columns and back, and the documents of other wire formats to the same columns.
 
 Rule: the fast path is a typed decoder of msgspec, or a second one if a number is a text that means
 "no value". A record that both reject takes the slow path (`slow`: the standard library, then the
 conversions of `stream.data.schema`). Only the slow path decides whether a record is bad, and why.
 So all paths agree. NaN, which msgspec rejects, counts as a missing value.
+
+A record of another wire format becomes a document of JSON values first (`documents`). From there on
+it takes the same paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -99,6 +102,8 @@ class JsonObservations:
     keep
         Whether a value that cannot be used is taken as missing. A record without any other value
         is rejected even then.
+    documents
+        Decodes a record of another wire format; None: the records are JSON.
     """
 
     def __init__(
@@ -110,10 +115,12 @@ class JsonObservations:
         missing: Collection[str] | None = None,
         *,
         keep: bool = False,
+        documents: Callable[[bytes | None], dict[str, Any]] | None = None,
     ) -> None:
         self.schema = schema
         self.keep = keep
         self.rules = rules
+        self._documents = documents
         if missing is None:
             missing = MISSING if rules >= _LITERAL_RULES else ()
         self.missing = frozenset(missing)
@@ -127,8 +134,8 @@ class JsonObservations:
         self._dotted = [i for i, name in enumerate(names) if "." in name]
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
         flat = flat and (rules >= _LITERAL_RULES or not self._dotted)
-        self._decoder = self._typed(KIND_TYPES) if flat else None
-        self._decoder_of_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
+        self._typed_decode = self._typed(KIND_TYPES) if flat else None
+        self._decode_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
         self._blank = (None,) * len(schema.fields)
         self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
         order = [f.name for f in schema.fields]
@@ -140,8 +147,8 @@ class JsonObservations:
             if schema.fields[order.index(name)].kind == "binary"
         ]
 
-    def _typed(self, kinds: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
-        """A decoder to a struct of the declared fields, the id and the label, in this order."""
+    def _typed(self, kinds: Mapping[str, Any]) -> Callable[[Any], Any]:
+        """Decodes to a struct of the declared fields, the id and the label, in this order."""
         names = [f.name for f in self.schema.fields]
         types = [kinds[f.kind] for f in self.schema.fields]
         names.append(self.id_field)
@@ -151,9 +158,8 @@ class JsonObservations:
             types.append(bool | int | str | None)
         fields = [(f"f{i}", t, None) for i, t in enumerate(types)]
         rename = {f"f{i}": name for i, name in enumerate(names)}
-        return msgspec.json.Decoder(
-            msgspec.defstruct("Observation", fields, rename=rename, gc=False)
-        )
+        struct = msgspec.defstruct("Observation", fields, rename=rename, gc=False)
+        return _decoder(struct, self._documents)
 
     def decode(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
@@ -164,13 +170,14 @@ class JsonObservations:
         ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
         out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})
         width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._dotted
-        decode, astuple = self._decoder and self._decoder.decode, msgspec.structs.astuple
+        decode, astuple = self._typed_decode, msgspec.structs.astuple
+        checked = plain if self._documents is None else _unchecked
         for i, value in enumerate(values):
             try:
                 if decode is None:
                     raise msgspec.DecodeError
                 safe = value is not None and len(value) <= SHORT and value.isascii()
-                found = astuple(decode(value if safe else plain(value)))  # type: ignore[arg-type]
+                found = astuple(decode(value if safe else checked(value)))
                 if dotted and any(found[j] is None for j in dotted):
                     raise msgspec.DecodeError  # it may be in a nested object
                 id_, label = found[width], found[width + 1] if inside else None
@@ -197,10 +204,10 @@ class JsonObservations:
         self, key: bytes | None, value: bytes | None
     ) -> tuple[tuple[Any, ...], str, object] | None:
         """As `slow`, for a record whose numbers are numbers or texts for "no value"; else None."""
-        if self._decoder_of_texts is None:
+        if self._decode_texts is None:
             return None
         try:
-            decoded = self._decoder_of_texts.decode(plain(value))
+            decoded = self._decode_texts(plain(value) if self._documents is None else value)
             found = list(msgspec.structs.astuple(decoded))
             id_ = _id(found[width := len(self.schema.fields)], key)
         except (msgspec.DecodeError, RecordError):
@@ -238,7 +245,7 @@ class JsonObservations:
         RecordError
             The record is bad; the error has the reason.
         """
-        document = parse(value, self.rules)
+        document = (self._documents or self._parse)(value)
         features: list[Any] = []
         bad: dict[str, InvalidRecordError] = {}
         for f in self.schema.fields:
@@ -256,6 +263,9 @@ class JsonObservations:
         id_ = _id(self._find(document, self.id_field), key)
         label = self._find(document, self.label_field) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
+
+    def _parse(self, value: bytes | None) -> dict[str, Any]:
+        return parse(value, self.rules)
 
     def _find(self, document: Mapping[str, Any], name: str) -> Any:
         if self.rules >= _LITERAL_RULES and name in document:
@@ -308,20 +318,29 @@ class JsonLabels:
     ----------
     rules
         See `consumers.codecs.json_document`.
+    documents
+        Decodes a record of another wire format; None: the records are JSON.
     """
 
-    def __init__(self, rules: int = RULES) -> None:
+    def __init__(
+        self,
+        rules: int = RULES,
+        documents: Callable[[bytes | None], dict[str, Any]] | None = None,
+    ) -> None:
         self.rules = rules
+        self._documents = documents
+        self._typed_decode: Callable[[Any], Any] = _decoder(_Label, documents)
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> DecodedLabels:
         """Columns of the records."""
         n = len(values)
         out = DecodedLabels([""] * n, [None] * n, [1.0] * n, {})
-        ids, labels, weights, decode = out.ids, out.labels, out.weights, _LABEL.decode
+        ids, labels, weights, decode = out.ids, out.labels, out.weights, self._typed_decode
+        checked = plain if self._documents is None else _unchecked
         for i, value in enumerate(values):
             try:
                 safe = value is not None and len(value) <= SHORT and value.isascii()
-                record = decode(value if safe else plain(value))  # type: ignore[arg-type]
+                record = decode(value if safe else checked(value))
                 if record.label is None or not 0 < record.w <= kinds.HEAVIEST:
                     raise msgspec.DecodeError
                 id_ = record.id
@@ -340,7 +359,7 @@ class JsonLabels:
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
         """Id, label and weight of one record, by the slow path; RecordError if it is bad."""
-        document = parse(value, self.rules)
+        document = parse(value, self.rules) if not self._documents else self._documents(value)
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
@@ -355,7 +374,20 @@ class _Label(msgspec.Struct, gc=False):
     w: float = 1.0
 
 
-_LABEL = msgspec.json.Decoder(_Label)
+def _decoder(
+    struct: type[Any], documents: Callable[[bytes | None], dict[str, Any]] | None
+) -> Callable[[Any], Any]:
+    """Decodes a record to the struct, if the typed decoder can. DecodeError or RecordError."""
+    if documents is None:
+        return msgspec.json.Decoder(struct).decode
+    decode: Callable[[bytes | None], dict[str, Any]] = documents
+    return lambda value: msgspec.convert(decode(value), struct)
+
+
+def _unchecked(value: bytes | None) -> bytes | None:
+    return value
+
+
 _CONVERT: dict[str, Any] = {
     "numeric": kinds.number,
     "binary": kinds.binary,
@@ -450,11 +482,22 @@ class PredictionEncoder:
         The model's name and type.
     explain
         How many of the largest contributions of features are written.
+    write
+        Encodes the document of a prediction in another wire format; None: as JSON.
     """
 
-    def __init__(self, name: str, kind: str, explain: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        explain: int = 0,
+        write: Callable[[dict[str, Any]], bytes] | None = None,
+    ) -> None:
         self.name, self.kind, self.explain = name, kind, explain
-        self._encode = msgspec.json.Encoder().encode
+        self._encode: Callable[[_Prediction], bytes] = msgspec.json.Encoder().encode
+        if write is not None:
+            encode: Callable[[dict[str, Any]], bytes] = write
+            self._encode = lambda made: encode(msgspec.to_builtins(made))
 
     def encode(
         self,

@@ -21,7 +21,7 @@ import msgspec
 
 from consumers.base.errors import RecordError
 
-__all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain"]
+__all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain", "too_deep"]
 
 RULES = 3
 
@@ -56,7 +56,7 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
         if rules > 1 and not encoding.startswith("utf-8"):
             raise RecordError("unparsable", f"expected JSON in UTF-8, got {encoding.upper()}")
         text = value.decode(encoding)
-        if _too_deep(text):
+        if too_deep(text):
             raise RecordError("unparsable", f"expected at most {DEEPEST} levels of nesting")
         document = json.loads(text, parse_int=_integer)
         json.dumps(document, ensure_ascii=False).encode()  # lone surrogates cannot be encoded again
@@ -85,7 +85,7 @@ def plain(value: bytes | None) -> bytes:
     return value
 
 
-def _too_deep(text: str) -> bool:
+def too_deep(text: str) -> bool:
     """Whether more than `DEEPEST` brackets are open at once, without those inside strings."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False

@@ -22,13 +22,19 @@ from pydantic_core import ErrorDetails
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
 from consumers.config.model import Config
-from consumers.config.units import shown_urls, url_secrets
+from consumers.config.units import shown_url, shown_urls, url_secrets
 from consumers.transports.registry import local_path
 
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
 # Section and key of each secret outside of [kafka].
-SECRETS = (("snapshots", "key"), ("serve", "read_token"), ("serve", "write_token"))
+SECRETS = (
+    ("snapshots", "key"),
+    ("serve", "read_token"),
+    ("serve", "write_token"),
+    ("registry", "password"),
+    ("registry", "token"),
+)
 
 # By pydantic's error types. For the other types pydantic's message is used.
 _EXPECTED = {
@@ -111,6 +117,13 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
             except ConfigError as e:
                 wrong.append(str(e))
                 del section[key]  # report it once, and do not repeat the secret
+    given = raw.get("input")
+    if isinstance(given, dict) and isinstance(file := given.get("reader_schema"), str):
+        try:
+            given["reader_schema"] = _reader_schema(file, directory)
+        except ConfigError as e:
+            wrong.append(f"{source}: [input] reader_schema: {e}")
+            del given["reader_schema"]
     snapshots = raw.get("snapshots")
     if isinstance(snapshots, dict) and isinstance(url := snapshots.get("copy_to"), str):
         _remember(url)
@@ -121,6 +134,13 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     if wrong:
         raise ConfigError("\n".join(wrong))
     return _anchored(config, directory)
+
+
+def _reader_schema(file: str, directory: Path) -> str:
+    """The schema itself, because it decides what is learned, wherever its file is."""
+    if "://" in file or "\0" in file:
+        raise ConfigError(f"expected a file of this machine, got {shown_url(file)!r}")
+    return read_text(directory / _home(file), "schema", "correct the path")
 
 
 def _remember(url: str) -> None:
@@ -163,7 +183,11 @@ def _anchored(config: Config, directory: Path) -> Config:
     http = config.http
     if http.web_config is not None:
         http = http.model_copy(update={"web_config": directory / _home(http.web_config)})
-    return config.model_copy(update={"snapshots": snapshots, "http": http})
+    files = {key: getattr(config.registry, key) for key in ("ca", "certificate", "key")}
+    registry = config.registry.model_copy(
+        update={key: directory / _home(path) for key, path in files.items() if path is not None}
+    )
+    return config.model_copy(update={"snapshots": snapshots, "http": http, "registry": registry})
 
 
 def _home(path: Path | str) -> str:

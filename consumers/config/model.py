@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from consumers.codecs.registry import wire_format
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
 from consumers.config.identity import identity_difference
@@ -21,6 +22,7 @@ from consumers.config.learner import (
     PromotionConfig,
     accepted_keys,
 )
+from consumers.config.registry import RegistryConfig
 from consumers.config.sections import (
     CommitConfig,
     FieldName,
@@ -57,6 +59,7 @@ class Config(Section):
         "services with one name would fence each other.",
     )
     input: InputConfig
+    registry: RegistryConfig = RegistryConfig()
     features: dict[FieldName, Kind] | None = Field(
         default=None,
         description='Fields to learn from, `NAME = "numeric" | "binary" | "categorical" | '
@@ -143,6 +146,15 @@ class Config(Section):
                     f"{seen[topic]} and {role} are both topic {topic!r}; give each its own topic"
                 )
             seen[topic] = role
+        return self
+
+    @model_validator(mode="after")
+    def _schemas_come_from_a_registry(self) -> Self:
+        if wire_format(self.input.format).schema_type and self.registry.url is None:
+            raise ValueError(
+                f"[input] format = {self.input.format!r} has schemas, and [registry] url is not "
+                "set; give the schema registry"
+            )
         return self
 
     @model_validator(mode="after")
@@ -270,6 +282,8 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
+        if self.input.reader_schema is None:
+            del identity["input"]["reader_schema"]
         # A journal that began before these keys existed continues.
         for key in ("corrections", "max_pending_bytes"):
             if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:

@@ -20,11 +20,14 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from consumers.base.missing import MISSING
 from consumers.base.secrets import Secret
+from consumers.codecs.registry import lacking, wire_format, wire_formats
 from consumers.config.units import (
     duration_ms,
     duration_text,
@@ -60,6 +63,18 @@ def _transport(url: str) -> str:
     if is_well_formed(url):
         return url
     raise ValueError(f"expected {forms()}, got {shown_url(url)!r}")
+
+
+def _wire_format(name: str) -> str:
+    known = wire_formats().get(name)
+    if known is None:
+        raise ValueError(f"expected {' or '.join(map(repr, wire_formats()))}, got {name!r}")
+    if missing := lacking(known):
+        raise ValueError(
+            f"{name!r} needs {', '.join(missing)}, which is not installed; run `pip install "
+            "'headwater[registry]'`"
+        )
+    return name
 
 
 def _topic(name: str) -> str:
@@ -132,9 +147,20 @@ class InputConfig(Section):
         "because some inputs have the label inside the observation (`label`) and some have no "
         "labels.",
     )
-    format: Literal["json"] = Field(
+    format: Annotated[str, AfterValidator(_wire_format)] = Field(
         default="json",
-        description="Format of the records. Only JSON is supported; it needs no schema registry.",
+        description="Format of the records in all topics of the service: "
+        + ", ".join(f"`{each.name}` ({each.about})" for each in wire_formats().values())
+        + ". All but `json` need `[registry]` and `pip install 'headwater[registry]'`; see "
+        "[howto/schema-registry.md](howto/schema-registry.md). Default `json`, because it needs "
+        "no registry.",
+    )
+    reader_schema: str | None = Field(
+        default=None,
+        description="File with the reader's schema of the observations, for `avro`. Every "
+        "observation is converted to it by Avro's rules: fields that it does not have get its "
+        "defaults, and renamed fields are found by their aliases. Default none: each record keeps "
+        "the schema it was written with.",
     )
     id: FieldName = Field(
         default="id",
@@ -162,6 +188,19 @@ class InputConfig(Section):
         "milliseconds without a new record from any partition. Default 500: much longer than "
         "a fetch, and shorter than a consumer of predictions notices.",
     )
+
+    @field_validator("reader_schema")
+    @classmethod
+    def _readable(cls, text: str | None, info: ValidationInfo) -> str | None:
+        name = info.data.get("format")
+        if text is None or name is None:
+            return text
+        check = wire_format(name).check_reader
+        if check is None:
+            raise ValueError(
+                f"records in the format {name} have no reader's schema, Avro has; remove the key"
+            )
+        return check(text)
 
     @property
     def start_ms(self) -> int | None:

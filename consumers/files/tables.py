@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any, BinaryIO
 
 from consumers.base.errors import ConfigError
+from consumers.codecs.values import json_value
 from consumers.files.file import File, shortened
 from consumers.files.format import Assumption, Options, Record, Wanted
 
@@ -163,18 +162,10 @@ def _plain(value: Any) -> object:
     """A value as it would be in a JSON file."""
     if isinstance(value, float):
         return value if value == value else None
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal):
-        return int(value) if value.as_tuple().exponent == 0 else float(value)
-    if isinstance(value, bytes):
-        return value.decode()
     if isinstance(value, list):
         if value and all(isinstance(each, tuple) for each in value):  # a map
             return {str(_plain(key)): _plain(each) for key, each in value}
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
-    return value
+    return json_value(value, strict=True)

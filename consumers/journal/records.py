@@ -2,8 +2,8 @@
 
 Record 0 is the `IdentityRecord` of the service. Each later record is a `CommitRecord`, with the
 offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord`, an
-`InputsRecord` or a `RelearnRecord`. The order of input records within a commit is not stored:
-`consumers.journal.merge` recomputes it.
+`InputsRecord`, a `SchemasRecord` or a `RelearnRecord`. The order of input records within a commit
+is not stored: `consumers.journal.merge` recomputes it.
 
 Each later record has `settings`: the journal offset of the `RelearnRecord` whose settings the model
 has from there on, 0 for those of record 0. So the last record alone says which settings apply.
@@ -20,6 +20,7 @@ import msgspec
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
+from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
 from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.shard.outcome import OutputShape
@@ -35,6 +36,7 @@ __all__ = [
     "RangeCheck",
     "RelearnRecord",
     "RollbackRecord",
+    "SchemasRecord",
     "decode",
     "defaults_of",
     "encode",
@@ -207,6 +209,22 @@ class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, 
     settings: int = 0
 
 
+class SchemasRecord(
+    msgspec.Struct, tag="schemas", tag_field="kind", frozen=True, omit_defaults=True
+):
+    """Schemas of the registry, by id, that the records after it may have.
+
+    A commit is processed only when the journal has every schema of its records that the registry
+    knows. So a replay decodes them without a registry. `chain` is that of the previous record.
+    """
+
+    seq: int
+    now: int
+    chain: str
+    schemas: list[tuple[int, StoredSchema]]
+    settings: int = 0
+
+
 class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True):
     """New settings: from here on the shard is one that has had them since record 0.
 
@@ -223,7 +241,9 @@ class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True
     reason: str = ""
 
 
-LaterRecord = CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord | RelearnRecord
+LaterRecord = (
+    CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord | SchemasRecord | RelearnRecord
+)
 JournalRecord = IdentityRecord | LaterRecord
 
 _decoder: msgspec.json.Decoder[JournalRecord] = msgspec.json.Decoder(JournalRecord)

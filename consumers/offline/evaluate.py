@@ -68,6 +68,7 @@ def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard
         schema,
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),
+        wire="json",  # as the records of a file are given to it
     )
     shard.set_challengers(configured(config))
     return shard

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from consumers.base.records import Batch, Outgoing, Partition
+from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service.crash_guard import CrashGuard
@@ -139,8 +140,12 @@ def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
 def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[PublishedPrediction]:
     batch = outcome.batch
     last = zip(outcome.observed[-LATEST:], predictions[-LATEST:], strict=True)
+    wire = outcome.spec.wire
     return [
-        PublishedPrediction(batch.keys[i], batch.values[i], made.value or b"") for i, made in last
+        PublishedPrediction(
+            batch.keys[i], batch.values[i], prediction_as_json(wire, made.value or b"")
+        )
+        for i, made in last
     ]
 
 

@@ -30,6 +30,7 @@ from consumers.journal.records import (
     JournalRecord,
     Range,
     RollbackRecord,
+    SchemasRecord,
     mark_of,
 )
 from consumers.service.live import LiveShard, Sources, apply_inputs, move_positions, update_inputs
@@ -340,7 +341,7 @@ def known_by(
     topics = dict(about.topics)
     tails = {Partition(r.topic, r.partition): r for r in about.tails}
     last = left.last(about.position)
-    if isinstance(last, RollbackRecord | ChallengersRecord):
+    if isinstance(last, RollbackRecord | ChallengersRecord | SchemasRecord):
         tails = {p: tail for p, tail in tails.items() if tail.end == positions.get(p)}
         for _, entry in left.entries(left.first, about.position):
             update_inputs(entry, topics, tails)

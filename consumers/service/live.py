@@ -20,6 +20,7 @@ from consumers.journal.records import (
     LaterRecord,
     Range,
     RelearnRecord,
+    SchemasRecord,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.outcome import OutputShape
@@ -31,6 +32,7 @@ __all__ = [
     "Progress",
     "Sources",
     "apply_inputs",
+    "apply_schemas",
     "apply_skipped",
     "check_chain",
     "check_snapshot",
@@ -55,6 +57,7 @@ class Sources:
     predictions_partitions: int
     largest_dead_letter: int | None = None
     max_bytes: int = UNBOUNDED
+    predictions_schema: int = 0
 
 
 @dataclass(slots=True)
@@ -120,6 +123,8 @@ def apply_skipped(
     Its dead letters stay written, so an early label among them must not be refused again.
     """
     move_inputs(entry, live)
+    if isinstance(entry, SchemasRecord):  # of a removed span too: the ids mean the same afterwards
+        apply_schemas(entry, live)
     if isinstance(entry, CommitRecord):
         check_snapshot(entry, live)
         update_inputs(entry, live.topics, live.tails)
@@ -133,6 +138,12 @@ def apply_skipped(
             live.shard.set_challengers(
                 ChallengerSet(entry.challengers, entry.threshold), entry.champion
             )
+
+
+def apply_schemas(entry: SchemasRecord, live: LiveShard) -> None:
+    """Add the schemas of the journal record."""
+    for id_, schema in entry.schemas:
+        live.shard.schemas.add(id_, schema)
 
 
 def _check_settings(entry: RelearnRecord, live: LiveShard) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,7 @@ from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.reader import Course, course
 from consumers.journal.records import CommitRecord, IdentityRecord, mark_of
+from consumers.schemas.translate import Translator
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
 from consumers.service.journal_end import check_end
@@ -424,7 +426,10 @@ def _first_start(
         starts = log.end_offsets(found.inputs)
     else:
         starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
-    schema = config.declared_schema or schema_from(_sample(config, log, found), config)
+    schema = config.declared_schema
+    if schema is None:
+        documents = Translator(config, config.input.reader_schema).document
+        schema = schema_from(_sample(config, log, found), config, documents)
     entry = IdentityRecord(
         config.name,
         found.journal.number,
@@ -442,8 +447,14 @@ def _first_start(
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
 
-def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
+def schema_from(
+    values: Iterable[bytes | None],
+    config: Config,
+    documents: Callable[[bytes | None], Mapping[str, Any]] = parse,
+) -> Schema:
     """The features that the first observations in the topic show. Texts are not inferred.
+
+    `documents` decodes a record.
 
     Raises
     ------
@@ -453,7 +464,7 @@ def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
     records = []
     for value in values:
         try:
-            records.append(parse(value))
+            records.append(documents(value))
         except RecordError:
             continue
     exclude = {config.input.id, config.input.label or config.input.id}
@@ -549,6 +560,7 @@ def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
         join_rules=identity.join,
         codec_rules=identity.codec,
         defaults=defaults,
+        predictions_schema=found.predictions_schema,
     )
 
 

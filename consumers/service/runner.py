@@ -43,6 +43,7 @@ from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
+from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView, Subscriber
@@ -109,6 +110,10 @@ class Runner:
         self._new_journal, self._decision = new_journal, decision
         self._owner: Owner | None = None  # the last one, checked before a new one is created
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
+        self._schemas, patience = registry_of(config), ATTEMPTS if drain else None
+        self._supply = SchemaSupply(
+            self._schemas, stop.wait, self._waiting_for_schemas, patience=patience
+        )
         self._view: ShardView | None = None
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
@@ -219,6 +224,7 @@ class Runner:
         found = replace(
             sources(self._config, self._log, self._shard),
             largest_dead_letter=self._largest_dead_letter,
+            predictions_schema=self._predictions_schema(),
         )
         if self._inputs and self._config.scale.shards > 1:
             # A start would refuse added partitions. The watch decides whether they are read.
@@ -262,6 +268,21 @@ class Runner:
             return grown
         finally:
             owner.close()
+
+    def _predictions_schema(self) -> int:
+        """The id of the registered schema of predictions, before anything is fenced."""
+        if self._schemas is None:
+            return 0
+        return self._schemas.predictions_schema(self._config.predictions_topic)
+
+    def _waiting_for_schemas(self, why: str) -> None:
+        """Say that records wait, because the registry does not answer; "": it does again."""
+        self._turn()
+        if why:
+            self._health = Health("starting", f"records wait for their schemas: {why}")
+            self._event_logger.progress("records wait for their schemas: %s", why)
+        elif self._view is not None:
+            self._health = _health(self._view, self._objection)
 
     def _recover(self, owner: Owner, found: Sources) -> LiveShard:
         self._health = Health("replaying")
@@ -354,7 +375,8 @@ class Runner:
                 batch, clock = self._gather(owner, merge, live, size)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
-            if grown:
+                stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
+            if grown or stopped:
                 break
             self._telemetry.ends(ends)
             self.status_feed.reached(ends)

@@ -40,9 +40,11 @@ def shard_of(
     join_rules: int = RULES,
     codec_rules: int = json_document.RULES,
     defaults: Defaults | None = None,
+    wire: str | None = None,
+    predictions_schema: int = 0,
 ) -> Shard:
     """The empty shard of a configuration. `defaults`: those of its journal, by default those of
-    this version."""
+    this version. `wire`: the wire format, by default the configured one."""
     # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
     # it started.
     first = join_rules == 1
@@ -84,6 +86,9 @@ def shard_of(
         window=config.telemetry.window,
         trusted=trusted(config),
         drift=watched(config, schema),
+        wire=config.input.format if wire is None else wire,
+        reader_schema=config.input.reader_schema,
+        predictions_schema=predictions_schema,
     )
     return Shard(spec, learner)
 

@@ -17,7 +17,10 @@ import numpy as np
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
-from consumers.codecs.json import JsonObservations, PredictionEncoder
+from consumers.codecs.framing import FramedDocuments
+from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
+from consumers.codecs.registry import prediction_writer, wire_format
+from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
@@ -61,7 +64,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     The configuration may change them at any start, so each change is journaled. `cut` is how many
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
-    `max_false_positive_rate`.
+    `max_false_positive_rate`, and `schema` is the id of the registered schema of predictions.
     """
 
     predictions: str
@@ -74,6 +77,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     losses: dict[str, dict[str, float]] | None = None
     reject: float | None = None
     budget: tuple[str, float] | None = None
+    schema: int = 0
 
     @property
     def text(self) -> bytes:
@@ -129,6 +133,12 @@ class ShardSpec:
         Challengers whose state may be loaded from a pickle.
     drift
         The drift rule.
+    wire
+        The wire format of all records.
+    reader_schema
+        The schema to which observations are converted; None: each keeps its own.
+    predictions_schema
+        The id of the registered schema of predictions; 0: the format has none.
     """
 
     name: str
@@ -162,9 +172,12 @@ class ShardSpec:
     window: int = LAST
     trusted: frozenset[str] = frozenset()
     drift: DriftRule = field(default_factory=DriftRule)
+    wire: str = "json"
+    reader_schema: str | None = None
+    predictions_schema: int = 0
 
-    def decoder(self) -> JsonObservations:
-        """A decoder of observations."""
+    def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
+        """A decoder of observations: JSON, or the wire format with these schemas."""
         return JsonObservations(
             self.schema,
             self.id_field,
@@ -172,7 +185,20 @@ class ShardSpec:
             self.codec_rules,
             self.missing,
             keep=self.keep_bad,
+            documents=self._documents(schemas, self.reader_schema),
         )
+
+    def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
+        """A decoder of label records in the wire format, with these schemas."""
+        return JsonLabels(self.codec_rules, self._documents(schemas, None))
+
+    def _documents(
+        self, schemas: SchemaBook | None, reader_schema: str | None
+    ) -> FramedDocuments | None:
+        wire = wire_format(self.wire)
+        if schemas is None or not wire.schema_type:
+            return None
+        return FramedDocuments(wire, schemas, reader_schema)
 
     @property
     def shape(self) -> OutputShape:
@@ -189,6 +215,7 @@ class ShardSpec:
             None if rule is None else msgspec.to_builtins(rule.losses, str_keys=True),
             None if rule is None else rule.reject_loss,
             None if self.budget is None else (self.budget.label, float(self.budget.rate)),
+            self.predictions_schema,
         )
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
@@ -214,6 +241,7 @@ class ShardSpec:
             largest_dead_letter=cut,
             decision=rule,
             budget=None if shape.budget is None else Budget(*shape.budget),
+            predictions_schema=shape.schema,
         )
 
 
@@ -305,10 +333,11 @@ class Outcome:
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""
         spec, n = self.spec, len(self.observed)
+        write = prediction_writer(spec.wire, spec.predictions_schema)
         starts = self.result.champions or [(0, "")]
         for (at, name), (end, _) in pairwise([*starts, (n, "")]):
             model = (name, self.types[name]) if name else (spec.name, spec.model)
-            encoder = PredictionEncoder(*model, spec.explain)
+            encoder = PredictionEncoder(*model, spec.explain, write)
             yield from repeat(encoder, end - at)
 
     def bad(self) -> Iterator[tuple[Record, RecordError]]:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
-from consumers.codecs.json import DecodedObservations, JsonLabels
+from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order
+from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -118,8 +119,9 @@ class Shard:
             ChampionChallenger(self._machine, like, spec.decision),
             ChallengerSet.empty(),
         )
-        self._observations = spec.decoder()
-        self._labels = JsonLabels(spec.codec_rules)
+        self.schemas = SchemaBook()
+        self._observations = spec.decoder(self.schemas)
+        self._labels = spec.label_decoder(self.schemas)
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._bad: Counter[str] = Counter()  # by field
@@ -524,11 +526,10 @@ class Shard:
         }
         if self._bad:  # absent in the state of a version that did not count them
             header["bad"] = dict(self._bad)
-        parts = {
-            "shard": State(header),
-            "machine": self._machine.to_state(),
-            "breaker": self._breaker.to_state(),
-        }
+        parts = {"shard": State(header), "machine": self._machine.to_state()}
+        parts["breaker"] = self._breaker.to_state()
+        if len(self.schemas):
+            parts["schemas"] = State(self.schemas.to_header())
         if self._machine.risk is not None:
             parts["risk"] = self._machine.risk.to_state()
         if self._machine.budget is not None:
@@ -569,6 +570,8 @@ class Shard:
             FalsePositiveBudget.from_state(state.nested("budget")) if budget else None
         )
         self._alarms.load_state(state)
+        if "schemas" in state.header:
+            self.schemas.load(state.nested("schemas").header)
         if "lineup" in state.header:
             self._load_roster(state)
 

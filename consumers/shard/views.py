@@ -34,7 +34,7 @@ LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
 
 
 class PublishedPrediction(NamedTuple):
-    """One published prediction, and its observation."""
+    """One published prediction as JSON, and its observation as it is in the topic."""
 
     key: bytes | None
     observation: bytes | None

@@ -83,7 +83,7 @@ def _explained(shard: Shard, prediction: PublishedPrediction) -> Explanation | N
     spec, learner = shard.spec, shard.learner
     if not explainable(learner) or len(learner.classes) < 2:
         return None
-    seen = spec.decoder().decode([prediction.key], [prediction.observation])
+    seen = spec.decoder(shard.schemas).decode([prediction.key], [prediction.observation])
     if seen.rejected:
         return None
     return learner.explain_rows(seen.rows)

@@ -36,7 +36,8 @@ PASSWORD = "Zq7-correct'horse\"\\battery"
 SIGNING = "9f31c07be2a84d56" * 4  # in a file
 TOKEN = "u8Kd02LmPw5RtVx1"
 READING, WRITING = "Jm5xQv8rTb2nKc7w", "Hd3yLp9sWz6fGa1e"  # in files
-SECRETS = (PASSWORD, SIGNING, TOKEN, READING, WRITING)
+REGISTRY = "Lw4cVb9eYt6uNj3m"  # in a file
+SECRETS = (PASSWORD, SIGNING, TOKEN, READING, WRITING, REGISTRY)
 LETTERS = 8  # a quarter of a key less is no secret; fewer come about by chance in a state's bytes
 
 EXAMPLES: dict[str, Any] = {
@@ -46,6 +47,13 @@ EXAMPLES: dict[str, Any] = {
     "input.transport": "sqlite:every-key.db",
     "input.id": "key.id",
     "input.label": "truth",
+    "input.format": "avro",
+    "input.reader_schema": "reader.avsc",
+    "registry.url": "https://registry:8081",
+    "registry.username": "somebody",
+    "registry.password": "${file:registry-password}",
+    "registry.token": "${file:registry-password}",
+    "registry.timeout": "3s",
     "input.start": "2024-03-01T12:00:00Z",
     "values.missing": ["-999", "NA"],
     "labels.horizon": "90m",
@@ -86,27 +94,27 @@ BUDGET = "max_false_positive_rate"
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", BUDGET, *SILENCE},
+        {"pipeline", "trust_pickle", "seed", "token", BUDGET, *SILENCE},
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "challenger", "action", "explain", BUDGET},
+        {"pipeline", "trust_pickle", "seed", "challenger", "action", "explain", "token", BUDGET},
     ),
     "budget": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "detectors", "losses", "reject"),
             *SILENCE,
-            "action",
+            *("action", "token"),
         },
     ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
-        {"pipeline", "trust_pickle", "seed", "corrections", BUDGET, *SILENCE},
+        {"pipeline", "trust_pickle", "seed", "corrections", "token", BUDGET, *SILENCE},
     ),
     "river": (
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
-        {"bins", "parameters", "corrections", "explain", BUDGET, *SILENCE},
+        {"bins", "parameters", "corrections", "explain", "username", "password", BUDGET, *SILENCE},
     ),
 }
 
@@ -118,8 +126,10 @@ def place(directory: Path, setenv: Callable[[str, str], object]) -> None:
         ("signing-key", SIGNING),
         ("read-token", READING),
         ("write-token", WRITING),
+        ("registry-password", REGISTRY),
     ):
         (directory / name).write_text(secret + "\n", encoding="utf-8")
+    (directory / "reader.avsc").write_text('"string"', encoding="utf-8")
 
 
 def shown(text: str | bytes, secrets: Sequence[str] = SECRETS) -> list[str]:

@@ -1,0 +1,305 @@
+"""Avro by fastavro, with schemas of a registry.
+
+Rule: a schema whose records could need a deep stack or endless memory is not used at all, because
+the decoder would end the process: one that contains itself, and arrays of items without bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+from consumers.base.errors import RecordError
+from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.codecs.framing import guarded, shortened
+from consumers.codecs.json_document import DEEPEST, too_deep
+from consumers.codecs.predictions import from_records, to_records
+from consumers.codecs.schemas import StoredSchema
+from consumers.codecs.values import json_value
+
+__all__ = ["FORMAT"]
+
+MOST_VALUES = 100_000  # of one record without its arrays and maps
+
+_LABEL = ["null", "boolean", "long", "string"]
+_PREDICTION = {
+    "type": "record",
+    "name": "Prediction",
+    "namespace": "headwater",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "prediction", "type": _LABEL},
+        {
+            "name": "probabilities",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Probability",
+                    "fields": [
+                        {"name": "label", "type": _LABEL},
+                        {"name": "probability", "type": "double"},
+                    ],
+                },
+            },
+        },
+        {
+            "name": "model",
+            "type": {
+                "type": "record",
+                "name": "Model",
+                "fields": [
+                    {"name": "name", "type": "string"},
+                    {"name": "type", "type": "string"},
+                    {"name": "learned", "type": "long"},
+                ],
+            },
+        },
+        {
+            "name": "position",
+            "type": {
+                "type": "record",
+                "name": "Position",
+                "fields": [
+                    {"name": "topic", "type": "string"},
+                    {"name": "partition", "type": "int"},
+                    {"name": "offset", "type": "long"},
+                ],
+            },
+        },
+        {"name": "ts", "type": "long"},
+        {
+            "name": "decision",
+            "default": None,
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "Decision",
+                    "fields": [
+                        {"name": "action", "type": _LABEL},
+                        {"name": "risk", "type": ["null", "double"]},
+                    ],
+                },
+            ],
+        },
+        {
+            "name": "explanation",
+            "default": None,
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "Explanation",
+                    "fields": [
+                        {"name": "against", "type": _LABEL},
+                        {"name": "log_odds", "type": "double"},
+                        {
+                            "name": "top",
+                            "type": {
+                                "type": "array",
+                                "items": {
+                                    "type": "record",
+                                    "name": "Contribution",
+                                    "fields": [
+                                        {"name": "name", "type": "string"},
+                                        {"name": "log_odds", "type": "double"},
+                                    ],
+                                },
+                            },
+                        },
+                    ],
+                },
+            ],
+        },
+    ],
+}
+
+
+def _predictions() -> tuple[str, StoredSchema]:
+    text = json.dumps(_PREDICTION)
+    return text, StoredSchema("AVRO", text)
+
+
+def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
+    from fastavro import schemaless_reader
+
+    written = _parsed(schema)
+    wanted = None if readers_schema is None else _parsed(StoredSchema("AVRO", readers_schema))
+
+    def decode(payload: bytes) -> Document:
+        stream = BytesIO(payload)
+        document = schemaless_reader(stream, written, wanted)
+        if not isinstance(document, dict):
+            raise RecordError("unparsable", f"expected an Avro record, got {_kind(document)}")
+        if left := len(payload) - stream.tell():
+            raise RecordError("unparsable", f"not Avro of its schema: {left:,} bytes after its end")
+        found: Document = json_value(document)
+        return found
+
+    return guarded(decode, "Avro")
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _parsed(schema: StoredSchema) -> Any:
+    """The schema as fastavro uses it. RecordError if it cannot be used."""
+    from fastavro import parse_schema
+
+    named: dict[str, Any] = {}
+    try:
+        texts = [*(text for _, text in schema.references), schema.text]
+        if any(map(too_deep, texts)):
+            raise ValueError(f"expected at most {DEEPEST} levels of nesting")
+        for text in texts:
+            parsed = parse_schema(json.loads(text), named)
+        _Bounds(named).check(parsed)
+    except Exception as error:
+        raise RecordError("unusable_schema", f"not an Avro schema: {shortened(error)}") from None
+    return parsed
+
+
+class _Bounds:
+    """What one record of a schema can need: the least bytes, and the values outside of arrays."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named, self._known = named, dict[str, tuple[int, int]]()
+        self._open: list[str] = []
+
+    def check(self, schema: Any) -> tuple[int, int]:
+        """Least bytes and number of values. ValueError if there is no bound."""
+        if isinstance(schema, list):
+            found = [self.check(each) for each in schema]
+            return 1 + min((b for b, _ in found), default=0), 1 + sum(n for _, n in found)
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, dict | list):
+            return self.check(kind)
+        if kind in ("record", "error"):
+            return self._record(schema)
+        if kind in ("array", "map"):
+            least, count = self.check(schema["items" if kind == "array" else "values"])
+            if kind == "array" and not least:
+                raise ValueError("an array of items without bytes can have any length")
+            return 1, 1 + count
+        if kind == "fixed":
+            return int(schema["size"]), 1
+        if kind in self._named:
+            return self._known.get(kind) or self.check(self._named[kind])
+        return {"null": 0, "float": 4, "double": 8}.get(kind, 1), 1
+
+    def _record(self, schema: Mapping[str, Any]) -> tuple[int, int]:
+        name = schema["name"]
+        if name in self._open:
+            raise ValueError(
+                f"{name} contains itself, so its records can be nested without a bound"
+            )
+        if name not in self._known:
+            self._open.append(name)
+            found = [self.check(f["type"]) for f in schema["fields"]]
+            self._open.pop()
+            self._known[name] = sum(b for b, _ in found), 1 + sum(n for _, n in found)
+            if self._known[name][1] > MOST_VALUES:
+                raise ValueError(f"a record {name} has more than {MOST_VALUES:,} values")
+        return self._known[name]
+
+
+def _check_reader(text: str) -> str:
+    try:
+        _parsed(StoredSchema("AVRO", text))
+    except RecordError as error:
+        raise ValueError(error.detail) from None
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def _writer(schema: StoredSchema) -> Writer:
+    from fastavro import schemaless_writer
+
+    try:
+        parsed = _parsed(schema)
+    except RecordError as error:
+        raise ValueError(error.detail) from None
+    named = parsed.get("__named_schemas", {}) if isinstance(parsed, dict) else {}
+
+    def encode(document: Mapping[str, Any]) -> bytes:
+        stream = BytesIO()
+        try:
+            schemaless_writer(stream, parsed, _typed(document, parsed, named))
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise ValueError(f"does not fit the Avro schema: {shortened(error)}") from None
+        return stream.getvalue()
+
+    return encode
+
+
+def _typed(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
+    """A JSON value as the Python value that fastavro writes for this schema."""
+    if isinstance(schema, str):
+        return _typed(value, named[schema], named) if schema in named else _number(value, schema)
+    if isinstance(schema, list):
+        return None if value is None else _of_union(value, schema, named)
+    if (logical := schema.get("logicalType")) and isinstance(value, str | int | float):
+        return _logical(value, logical)
+    kind = schema["type"]
+    if kind == "record" and isinstance(value, Mapping):
+        fields = {f["name"]: f["type"] for f in schema["fields"]}
+        return {k: _typed(v, fields[k], named) for k, v in value.items() if k in fields}
+    if kind == "array" and isinstance(value, list | tuple):
+        return [_typed(each, schema["items"], named) for each in value]
+    if kind == "map" and isinstance(value, Mapping):
+        return {k: _typed(v, schema["values"], named) for k, v in value.items()}
+    return _number(value, kind)
+
+
+def _number(value: Any, kind: Any) -> Any:
+    if kind in ("float", "double") and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind in ("int", "long") and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value.encode() if kind == "bytes" and isinstance(value, str) else value
+
+
+def _of_union(value: Any, branches: list[Any], named: Mapping[str, Any]) -> Any:
+    """The value for the first branch that takes it."""
+    from fastavro import validate
+
+    for branch in branches:
+        try:
+            typed = _typed(value, branch, named)
+            if validate(typed, branch, raise_errors=False, strict=False):
+                return typed
+        except (TypeError, ValueError, KeyError):
+            continue
+    return value
+
+
+def _logical(value: Any, logical: str) -> Any:
+    if logical == "decimal":
+        return Decimal(str(value))
+    if not isinstance(value, str):
+        return value
+    if logical == "date":
+        return date.fromisoformat(value)
+    if logical.startswith("time-"):
+        return time.fromisoformat(value)
+    return datetime.fromisoformat(value) if "timestamp" in logical else value
+
+
+FORMAT = WireFormat(
+    name="avro",
+    title="Avro",
+    about="Avro with the schemas of a registry",
+    schema_type="AVRO",
+    modules=("fastavro", "confluent_kafka"),
+    reader=_reader,
+    writer=_writer,
+    predictions=_predictions,
+    to_wire=to_records,
+    from_wire=from_records,
+    check_reader=_check_reader,
+)

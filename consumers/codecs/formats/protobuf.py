@@ -1,0 +1,404 @@
+"""Protobuf by protobuf's own runtime, with schemas of a registry.
+
+Rule: a schema is compiled once, when the registry returns it, and stored as the descriptors of its
+files. So a replay needs no compiler, and a new compiler changes nothing that was learned.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from consumers.base.errors import RecordError
+from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.codecs.framing import guarded, shortened
+from consumers.codecs.predictions import from_records, to_records
+from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
+from consumers.codecs.values import json_value
+
+__all__ = ["FORMAT"]
+
+COMPILE_SECONDS = 60
+MOST_INDEXES = 16  # of a message inside messages
+_MAIN = "schema.proto"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# The messages of a prediction: name, type, and how many. A label is one of three kinds, or none.
+_PREDICTION: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Prediction": (
+        ("id", "string", ""),
+        ("prediction", "Label", ""),
+        ("probabilities", "Probability", "repeated"),
+        ("model", "Model", ""),
+        ("position", "Position", ""),
+        ("ts", "int64", ""),
+        ("decision", "Decision", ""),
+        ("explanation", "Explanation", ""),
+    ),
+    "Label": (("text", "string", "kind"), ("number", "int64", "kind"), ("truth", "bool", "kind")),
+    "Probability": (("label", "Label", ""), ("probability", "double", "")),
+    "Model": (("name", "string", ""), ("type", "string", ""), ("learned", "int64", "")),
+    "Position": (("topic", "string", ""), ("partition", "int32", ""), ("offset", "int64", "")),
+    "Decision": (("action", "Label", ""), ("risk", "double", "optional")),
+    "Explanation": (
+        ("against", "Label", ""),
+        ("log_odds", "double", ""),
+        ("top", "Contribution", "repeated"),
+    ),
+    "Contribution": (("name", "string", ""), ("log_odds", "double", "")),
+}
+
+
+@cache
+def _predictions() -> tuple[str, StoredSchema]:
+    """The schema of predictions as text, and as descriptors, both from one table."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
+
+    lines = ['syntax = "proto3";', "package headwater;"]
+    files = FileDescriptorSet()
+    file = files.file.add(name=_MAIN, package="headwater", syntax="proto3")
+    for name, fields in _PREDICTION.items():
+        message = file.message_type.add(name=name)
+        lines.append(f"message {name} {{")
+        for number, (field, kind, how) in enumerate(fields, 1):
+            label = "LABEL_REPEATED" if how == "repeated" else "LABEL_OPTIONAL"
+            made = message.field.add(name=field, number=number, label=label)
+            if kind in _PREDICTION:
+                made.type, made.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".headwater.{kind}"
+            else:
+                made.type = getattr(FieldDescriptorProto, f"TYPE_{kind.upper()}")
+            lines.append(
+                f"  {how + ' ' if how not in ('', 'kind') else ''}{kind} {field} = {number};"
+            )
+            if how in ("kind", "optional"):
+                oneof = how if how == "kind" else f"_{field}"
+                made.proto3_optional = how == "optional"
+                if not any(each.name == oneof for each in message.oneof_decl):
+                    message.oneof_decl.add(name=oneof)
+                made.oneof_index = len(message.oneof_decl) - 1
+        if fields[0][2] == "kind":
+            start = len(lines) - len(fields)
+            lines[start:] = ["  oneof kind {", *(f"  {each}" for each in lines[start:]), "  }"]
+        lines.append("}")
+    return "\n".join(lines) + "\n", _stored(files)
+
+
+def _stored(files: Any) -> StoredSchema:
+    """The descriptors of files, the schema's own last."""
+    return StoredSchema("PROTOBUF", base64.b64encode(files.SerializeToString()).decode())
+
+
+def _compiled(schema: StoredSchema) -> StoredSchema:
+    """The descriptors of a schema, which a registry returns as text or as descriptors itself."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+    try:
+        main, *others = (
+            FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+            for text in (schema.text, *(text for _, text in schema.references))
+        )
+    except (binascii.Error, ValueError, RecursionError):
+        files = _protoc(schema)
+    except Exception as error:  # the runtime's own class, which has no public name
+        raise _unusable(shortened(error)) from None
+    else:
+        files = FileDescriptorSet(file=[*others, main])
+        for (name, _), file in zip(schema.references, others, strict=True):
+            file.name = name
+        if files.file[-1].message_type:
+            _pool(files)
+        else:  # four letters are base64 of something
+            files = _protoc(schema)
+    return _stored(files)
+
+
+def _unusable(why: str) -> RecordError:
+    return RecordError("unusable_schema", f"not a Protobuf schema: {why}")
+
+
+def _protoc(schema: StoredSchema) -> Any:
+    """Compile the text in a process of its own, because it comes from another program."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    with TemporaryDirectory(prefix="headwater-schema-") as name:
+        folder = Path(name)
+        for file, text in ((_MAIN, schema.text), *schema.references):
+            path = PurePosixPath(file)
+            if path.is_absolute() or ".." in path.parts or not path.name:
+                raise _unusable(f"a reference has the name {file[:100]!r}")
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        out = folder / "out" / "descriptors"
+        out.parent.mkdir(exist_ok=True)
+        program = (
+            "import sys, grpc_tools, os; from grpc_tools import protoc; "
+            "sys.exit(protoc.main(['', '-I', os.path.join(os.path.dirname(grpc_tools.__file__), "
+            "'_proto'), *sys.argv[1:]]))"
+        )
+        files = ["-I", ".", "--include_imports", "--descriptor_set_out", str(out), _MAIN]
+        try:
+            done = subprocess.run(  # noqa: S603  this interpreter
+                [sys.executable, "-c", program, *files],
+                cwd=folder,
+                capture_output=True,
+                timeout=COMPILE_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise _unusable(f"protoc did not end within {COMPILE_SECONDS} s") from None
+        if done.returncode or not out.exists():
+            raise _unusable(shortened(ValueError(done.stderr.decode("utf-8", "replace"))))
+        data = out.read_bytes()
+    if len(data) > LARGEST_SCHEMA // 2:
+        raise _unusable(
+            f"its descriptors have {len(data):,} bytes, at most {LARGEST_SCHEMA // 2:,}"
+        )
+    return FileDescriptorSet.FromString(data)
+
+
+def _pool(files: Any) -> Any:
+    """The pool of all files and of those that protobuf brings, and the schema's own file."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import Default, DescriptorPool
+
+    pool, added = DescriptorPool(), set[str]()
+    for file in files.file:
+        for name in file.dependency:
+            if name not in added and all(each.name != name for each in files.file):
+                own = FileDescriptorProto()
+                _import(name)
+                Default().FindFileByName(name).CopyToProto(own)
+                pool.Add(own)
+                added.add(name)
+        pool.Add(file)
+        added.add(file.name)
+    return pool.FindFileByName(files.file[-1].name)
+
+
+def _import(name: str) -> None:
+    """Import the module of a file that protobuf brings, which adds it to the default pool."""
+    from importlib import import_module
+
+    if name.startswith("google/protobuf/"):
+        import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+
+
+def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message_factory import GetMessageClass
+
+    try:
+        files = FileDescriptorSet.FromString(base64.b64decode(schema.text, validate=True))
+        file = _pool(files)
+    except Exception as error:
+        raise _unusable(shortened(error)) from None
+    messages: dict[tuple[int, ...], Any] = {}
+
+    def decode(payload: bytes) -> Document:
+        indexes, start = _indexes(payload)
+        made = messages.get(indexes)
+        if made is None:
+            made = messages[indexes] = GetMessageClass(_message(file, indexes))
+        found: Document = _document(made.FromString(payload[start:]))
+        return found
+
+    return guarded(decode, "Protobuf")
+
+
+def _indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of its file the payload is, and where it starts: the first one as one zero."""
+    count, at = _varint(payload, 0)
+    if not 0 <= count <= MOST_INDEXES:
+        raise RecordError(
+            "unparsable", f"expected up to {MOST_INDEXES} message indexes, got {count}"
+        )
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        indexes.append(index)
+    return tuple(indexes) or (0,), at
+
+
+def _varint(payload: bytes, at: int) -> tuple[int, int]:
+    """A zigzag integer, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if at >= len(payload):
+            break
+        byte = payload[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise RecordError("unparsable", "expected message indexes before the message, got other bytes")
+
+
+def _message(file: Any, indexes: tuple[int, ...]) -> Any:
+    """The descriptor of a message by its place in its file."""
+    found, siblings = None, list(file.message_types_by_name.values())
+    for index in indexes:
+        if not 0 <= index < len(siblings):
+            raise RecordError(
+                "unparsable", f"its schema has no message at {list(indexes)}, which it names"
+            )
+        found = siblings[index]
+        siblings = list(found.nested_types)
+    return found
+
+
+def _document(message: Any) -> Any:
+    """A message as JSON values, by the names of its fields."""
+    special = _SPECIAL.get(message.DESCRIPTOR.full_name)
+    if special is not None:
+        return special(message)
+    document: Document = {}
+    for field in message.DESCRIPTOR.fields:
+        name = field.name
+        if _is_map(field):
+            document[name] = {
+                json_value(k) if isinstance(k, str) else str(k): _value(
+                    field.message_type.fields_by_name["value"], v
+                )
+                for k, v in getattr(message, name).items()
+            }
+        elif field.is_repeated:
+            document[name] = [_value(field, each) for each in getattr(message, name)]
+        elif not field.has_presence or message.HasField(name) or field.has_default_value:
+            document[name] = _value(field, getattr(message, name))
+    return document
+
+
+def _is_map(field: Any) -> bool:
+    return (
+        field.is_repeated
+        and field.message_type is not None
+        and field.message_type.GetOptions().map_entry
+    )
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        return _document(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return json_value(value)
+
+
+def _timestamp(message: Any) -> str:
+    return (
+        _EPOCH + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+    ).isoformat()
+
+
+def _of_struct_value(message: Any) -> Any:
+    kind = message.WhichOneof("kind")
+    if kind is None or kind == "null_value":
+        return None
+    value = getattr(message, kind)
+    return value if kind in ("number_value", "string_value", "bool_value") else _document(value)
+
+
+_SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "google.protobuf.Timestamp": _timestamp,
+    "google.protobuf.Duration": lambda m: m.seconds + m.nanos / 1e9,
+    "google.protobuf.Struct": lambda m: {k: _of_struct_value(v) for k, v in m.fields.items()},
+    "google.protobuf.ListValue": lambda m: [_of_struct_value(v) for v in m.values],
+    "google.protobuf.Value": _of_struct_value,
+    **{
+        f"google.protobuf.{kind}Value": lambda m: json_value(m.value)
+        for kind in (
+            *("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes"),
+        )
+    },
+}
+
+
+def _writer(schema: StoredSchema) -> Writer:
+    from google.protobuf import json_format
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message_factory import GetMessageClass
+
+    try:
+        file = _pool(FileDescriptorSet.FromString(base64.b64decode(schema.text)))
+        made = GetMessageClass(_message(file, (0,)))
+    except Exception as error:
+        raise ValueError(f"not a Protobuf schema: {shortened(error)}") from None
+
+    def encode(document: Mapping[str, Any]) -> bytes:
+        message = made()
+        try:
+            json_format.ParseDict(_flat(document), message, ignore_unknown_fields=True)
+        except (json_format.ParseError, TypeError, ValueError) as error:
+            raise ValueError(f"does not fit the Protobuf schema: {shortened(error)}") from None
+        payload: bytes = message.SerializeToString(deterministic=True)
+        return b"\0" + payload
+
+    return encode
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _labelled(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """A prediction with `convert` applied to each label in it."""
+    if isinstance(value, list):
+        return [_labelled(each, convert) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: convert(each)
+        if name in ("prediction", "label", "action", "against")
+        else _labelled(each, convert)
+        for name, each in value.items()
+    }
+
+
+def _to_message(label: Any) -> dict[str, Any]:
+    """A label as the message of its kind; without a kind, there is no label."""
+    if label is None:
+        return {}
+    kind = "truth" if isinstance(label, bool) else "number" if isinstance(label, int) else "text"
+    return {kind: label}
+
+
+def _from_message(label: Any) -> Any:
+    return next(iter(label.values()), None) if isinstance(label, Mapping) else label
+
+
+def _to_wire(prediction: Document) -> Document:
+    out: Document = _labelled(to_records(prediction), _to_message)
+    return out
+
+
+def _from_wire(document: Document) -> Document:
+    if not isinstance(document.get("probabilities"), list):
+        return document
+    out: Document = _labelled(document, _from_message)
+    out.setdefault("prediction", None)
+    if (made := out.get("decision")) is not None:
+        out["decision"] = {"action": None, "risk": None, **made}
+    return from_records(out)
+
+
+FORMAT = WireFormat(
+    name="protobuf",
+    title="Protobuf",
+    about="Protobuf with the schemas of a registry",
+    schema_type="PROTOBUF",
+    modules=("google.protobuf", "grpc_tools", "confluent_kafka"),
+    reader=_reader,
+    writer=_writer,
+    compiled=_compiled,
+    predictions=_predictions,
+    to_wire=_to_wire,
+    from_wire=_from_wire,
+)

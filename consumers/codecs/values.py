@@ -1,0 +1,58 @@
+"""Values of typed formats as JSON values: one rule for Avro, Protobuf, Parquet and Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+__all__ = ["MOST_DIGITS", "json_value", "number_of"]
+
+MOST_DIGITS = 4300  # of an integer: the most that Python converts to text
+
+
+def json_value(value: Any, *, strict: bool = False) -> Any:
+    """A value as it would be in JSON.
+
+    Times become ISO 8601 texts, decimal numbers numbers, durations seconds, bytes in UTF-8 texts.
+    Other bytes stay bytes, which fit no kind of field; with `strict` they are an error.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        Bytes are not UTF-8, and `strict` is set.
+
+    Examples
+    --------
+    >>> json_value({"when": date(2026, 11, 24), "price": Decimal("12.50"), "code": b"DE"})
+    {'when': '2026-11-24', 'price': 12.5, 'code': 'DE'}
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): json_value(v, strict=strict) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each, strict=strict) for each in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return number_of(value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            if strict:
+                raise
+    return value
+
+
+def number_of(value: Decimal) -> int | float:
+    """An integer if the decimal has no digits after the point by its type, else a float."""
+    _, digits, exponent = value.as_tuple()
+    return int(value) if exponent == 0 and len(digits) <= MOST_DIGITS else float(value)

@@ -1,0 +1,1 @@
+"""The schema registry: all requests to it are made here."""

@@ -1,0 +1,242 @@
+"""The schema registry over HTTP, by the client of confluent-kafka.
+
+Rule: an id is unknown only if the registry says so itself, by its own error code. Anything else (no
+answer, a proxy's 404, a refused login) says nothing about the id: it is a RegistryError, and the
+caller asks again. So an outage never makes a dead letter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from consumers.base.errors import ConfigError, RecordError, RegistryError
+from consumers.base.secrets import masked
+from consumers.codecs.format import WireFormat
+from consumers.codecs.framing import shortened
+from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
+from consumers.config.registry import RegistryConfig
+from consumers.config.units import duration_ms, shown_url
+
+__all__ = ["SchemaRegistry", "subject_of"]
+
+MOST_REFERENCES = 100  # of one schema, with those of its references
+_UNKNOWN = (40400, 40401, 40402, 40403)  # schema, subject, version; 40400 is that of mock://
+_INCOMPATIBLE = 409
+
+T = TypeVar("T")
+
+_mocks: dict[str, Any] = {}  # URL to client, so that one program sees one registry
+_lock = threading.Lock()
+
+
+def subject_of(topic: str) -> str:
+    """The subject of a topic's values, by Confluent's default strategy.
+
+    Examples
+    --------
+    >>> subject_of("payments")
+    'payments-value'
+    """
+    return f"{topic}-value"
+
+
+class SchemaRegistry:
+    """Asks the registry. Usable from several threads.
+
+    Parameters
+    ----------
+    wire
+        The format, which decides the type of schemas.
+    settings
+        The section [registry].
+
+    Examples
+    --------
+    >>> from consumers.codecs.registry import wire_format
+    >>> registry = SchemaRegistry(wire_format("avro"), RegistryConfig(url="mock://example"))
+    >>> id_ = registry.register("visits-value", '"string"')
+    >>> registry.schema(id_).text, registry.schema(id_ + 1)
+    ('"string"', None)
+    """
+
+    def __init__(self, wire: WireFormat, settings: RegistryConfig) -> None:
+        self._wire, self._settings = wire, settings
+        self._url = shown_url(settings.url or "")
+        self._client = _client(settings)
+
+    def schema(self, id_: int) -> StoredSchema | None:
+        """The schema with this id, with all that it refers to; None if the registry has none.
+
+        A schema that cannot be used says why in `error`.
+
+        Raises
+        ------
+        RegistryError
+            The registry did not answer, or refused the request.
+        """
+        found = self._asked(lambda: self._client.get_schema(id_))
+        return None if found is None else self._stored(found)
+
+    def latest(self, subject: str) -> tuple[int, StoredSchema] | None:
+        """Id and schema of the newest version of a subject; None if it has none."""
+        found = self._asked(lambda: self._client.get_latest_version(subject))
+        return None if found is None else (found.schema_id, self._stored(found.schema))
+
+    def register(self, subject: str, text: str) -> int:
+        """Register a schema under a subject; its id. Nothing changes if it is registered already.
+
+        Raises
+        ------
+        ConfigError
+            The subject's compatibility rule refuses it.
+        RegistryError
+            The registry did not answer, or refused the request.
+        """
+        from confluent_kafka.schema_registry import Schema
+
+        schema = Schema(text, self._wire.schema_type)
+        found = self._asked(lambda: self._client.register_schema(subject, schema))
+        if found is None:
+            raise RegistryError(f"the schema registry {self._url} has no subject {subject}")
+        return int(found)
+
+    def predictions_schema(self, topic: str) -> int:
+        """The id of the schema of predictions, registered for their topic; 0 for a format without.
+
+        Raises
+        ------
+        ConfigError
+            It is not registered, and `[registry] auto_register` is off.
+        RegistryError
+            The registry did not answer, or refused the request.
+        """
+        from confluent_kafka.schema_registry import Schema
+
+        if self._wire.predictions is None:
+            return 0
+        text, _ = self._wire.predictions()
+        subject = subject_of(topic)
+        if self._settings.auto_register:
+            return self.register(subject, text)
+        schema = Schema(text, self._wire.schema_type)
+        found = self._asked(lambda: self._client.lookup_schema(subject, schema))
+        if found is None:
+            raise ConfigError(
+                f"expected the schema of predictions under the subject {subject}, but it is not "
+                "registered and [registry] auto_register is false; register this text: "
+                f"{' '.join(text.split())}"
+            )
+        return int(found.schema_id)
+
+    def _stored(self, schema: Any) -> StoredSchema:
+        kind = schema.schema_type or "AVRO"
+        text = schema.schema_str or ""
+        try:
+            stored = StoredSchema(kind, text, tuple(self._references(schema).items()))
+            _check_size(stored)
+            if kind == self._wire.schema_type:
+                stored = self._wire.compiled(stored)
+                _check_size(stored)
+        except RecordError as error:
+            return StoredSchema(kind, "", (), error.detail[:1000])
+        return stored
+
+    def _references(self, schema: Any) -> dict[str, str]:
+        """Name to text of all schemas that it refers to, each after those that it needs."""
+        found: dict[str, str] = {}
+        opened: set[str] = set()
+
+        def add(references: Any) -> None:
+            for each in references or ():
+                if each.name in opened:
+                    continue
+                opened.add(each.name)
+                if len(opened) > MOST_REFERENCES:
+                    raise RecordError(
+                        "unusable_schema", f"it refers to more than {MOST_REFERENCES} schemas"
+                    )
+                get = partial(self._client.get_version, each.subject, each.version)
+                other: Any = self._asked(get)
+                if other is None:
+                    raise RecordError(
+                        "unusable_schema",
+                        f"it refers to version {each.version} of {each.subject}, which the "
+                        "registry does not have",
+                    )
+                add(other.schema.references)
+                found[each.name] = other.schema.schema_str or ""
+
+        add(schema.references)
+        return found
+
+    def _asked(self, request: Callable[[], T]) -> T | None:
+        """The answer; None if the registry has no such schema, subject or version."""
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            return request()
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404 and error.error_code in _UNKNOWN:
+                return None
+            why = masked(shortened(error))
+            if error.http_status_code == _INCOMPATIBLE:
+                raise ConfigError(
+                    f"the schema registry {self._url} refuses the schema of predictions as "
+                    f"incompatible with an earlier version: {why}; change the compatibility of "
+                    "the subject, or give [output] predictions another topic"
+                ) from None
+            raise RegistryError(
+                f"the schema registry {self._url} refused a request: {why}"
+            ) from None
+        except RecordError:
+            raise
+        except Exception as error:  # of its HTTP client, or an answer that is not JSON
+            why = masked(f"{type(error).__name__}: {shortened(error)}")
+            raise RegistryError(f"the schema registry {self._url} does not answer: {why}") from None
+
+
+def _check_size(schema: StoredSchema) -> None:
+    if schema.nbytes > LARGEST_SCHEMA:
+        raise RecordError(
+            "unusable_schema",
+            f"it has {schema.nbytes:,} characters with its references, at most {LARGEST_SCHEMA:,}",
+        )
+
+
+def _client(settings: RegistryConfig) -> Any:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    url = settings.url or ""
+    if url.startswith("mock://"):
+        with _lock:
+            if url not in _mocks:
+                _mocks[url] = SchemaRegistryClient.new_client({"url": url})
+            return _mocks[url]
+    options: dict[str, Any] = {
+        "url": url,
+        "timeout": duration_ms(settings.timeout) / 1000,
+        "max.retries": 0,  # the caller asks again, and can be stopped meanwhile
+    }
+    if settings.password is not None:
+        options["basic.auth.user.info"] = f"{settings.username}:{settings.password}"
+    if settings.token is not None:
+        # The client requires a cluster, which registries other than Confluent's ignore.
+        options |= {
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": str(settings.token),
+            "bearer.auth.logical.cluster": "none",
+        }
+    for key, path in (
+        ("ssl.ca.location", settings.ca),
+        ("ssl.certificate.location", settings.certificate),
+        ("ssl.key.location", settings.key),
+    ):
+        if path is not None:
+            options[key] = str(path)
+    try:
+        return SchemaRegistryClient(options)
+    except (OSError, ValueError) as error:  # a file of TLS
+        raise ConfigError(f"[registry]: {masked(shortened(error))}") from None

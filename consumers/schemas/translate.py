@@ -1,0 +1,134 @@
+"""Records of a topic as JSON, and JSON as records of a topic, for commands and requests.
+
+The service itself decodes with journaled schemas. Here nothing is journaled, so the registry is
+asked when a schema is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from consumers.base.errors import ConfigError, RecordError
+from consumers.codecs.format import Document, Writer
+from consumers.codecs.framing import FramedDocuments, framed, schema_id
+from consumers.codecs.json_document import parse
+from consumers.codecs.registry import wire_format
+from consumers.codecs.schemas import SchemaBook
+from consumers.config import Config
+from consumers.schemas.client import SchemaRegistry, subject_of
+
+__all__ = ["Translator"]
+
+MOST_UNKNOWN = 10_000  # ids that the registry did not know
+
+
+class Translator:
+    """Translates records of the topics of a configuration.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    reader_schema
+        The schema to which records are converted; None: each keeps its own.
+
+    Examples
+    --------
+    >>> from consumers.config import parse as configured
+    >>> translator = Translator(configured('''
+    ... name = "visits"
+    ... input = {transport = "memory:visits", observations = "visits"}
+    ... '''))
+    >>> translator.document(b'{"id": 7}'), translator.as_json(b'{"id": 7}')
+    ({'id': 7}, b'{"id": 7}')
+    """
+
+    def __init__(self, config: Config, reader_schema: str | None = None) -> None:
+        wire = self._wire = wire_format(config.input.format)
+        self._registry = SchemaRegistry(wire, config.registry) if wire.schema_type else None
+        self._book = SchemaBook()
+        self._documents = FramedDocuments(wire, self._book, reader_schema)
+        self._unknown: set[int] = set()
+        self._writers: dict[str, tuple[int, Writer]] = {}
+
+    @property
+    def framed(self) -> bool:
+        """Whether records have schemas."""
+        return self._registry is not None
+
+    def document(self, value: bytes | None) -> Document:
+        """The document of a record; of a prediction, as it is in JSON.
+
+        Raises
+        ------
+        RecordError
+            It cannot be decoded.
+        RegistryError
+            The registry does not answer.
+        """
+        if self._registry is None:
+            return parse(value)
+        id_ = schema_id(value)
+        if id_ is not None and id_ not in self._book and id_ not in self._unknown:
+            schema = self._registry.schema(id_)
+            if schema is not None:
+                self._book.add(id_, schema)
+            else:
+                if len(self._unknown) >= MOST_UNKNOWN:
+                    self._unknown.clear()
+                self._unknown.add(id_)
+        return self._wire.from_wire(self._documents(value))
+
+    def as_json(self, value: bytes) -> bytes:
+        """The record as JSON, or as it is if it cannot be decoded."""
+        if self._registry is None:
+            return value
+        try:
+            return msgspec.json.encode(self.document(value))
+        except RecordError:
+            return value
+
+    def record(self, topic: str, document: Mapping[str, Any]) -> bytes:
+        """A document as a record of a topic, by the newest schema that is registered for it.
+
+        Raises
+        ------
+        ConfigError
+            No schema is registered, or it cannot be used.
+        ValueError
+            The document does not fit the schema.
+        """
+        if self._registry is None:
+            return msgspec.json.encode(document)
+        if topic not in self._writers:
+            self._writers[topic] = self._writer(self._registry, topic)
+        id_, write = self._writers[topic]
+        return framed(id_, write(document))
+
+    def records(self, topic: str, values: Iterable[bytes]) -> list[bytes]:
+        """JSON objects as records of a topic. See `record`."""
+        if self._registry is None:
+            return list(values)
+        return [self.record(topic, parse(value)) for value in values]
+
+    def _writer(self, registry: SchemaRegistry, topic: str) -> tuple[int, Writer]:
+        subject = subject_of(topic)
+        newest = registry.latest(subject)
+        if newest is None:
+            raise ConfigError(
+                f"expected a schema for records of {topic}, but the registry has no subject "
+                f"{subject}; register one"
+            )
+        id_, schema = newest
+        why = schema.error
+        if schema.type != self._wire.schema_type:
+            why = f"it is of the type {schema.type}, not {self._wire.schema_type}"
+        if not why:
+            try:
+                return id_, self._wire.writer(schema)
+            except ValueError as error:
+                why = str(error)
+        raise ConfigError(f"the newest schema of {subject} cannot be used: {why}")

@@ -1,0 +1,1 @@
+"""Tests of records with registered schemas."""

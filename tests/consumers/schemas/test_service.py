@@ -1,0 +1,157 @@
+"""A service over topics with schemas: it predicts, learns, replays and answers in their format."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from consumers.base.errors import ConfigError, RegistryError
+from consumers.codecs.framing import framed, schema_id
+from consumers.codecs.registry import wire_format
+from consumers.journal import records as journal
+from consumers.journal.records import SchemasRecord
+from consumers.schemas import client
+from consumers.schemas.client import subject_of
+from consumers.service import schemas as supply
+from consumers.service.runner import Runner
+from tests.consumers.schemas.registered import FORMATS, SCHEMAS, Failing, Registered
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_predictions_have_the_format_and_a_registered_schema(tmp_path, name) -> None:
+    """Learned from the first half, right on the second, and framed with the registered id."""
+    shop = Registered(tmp_path, name)
+    shop.feed(40)
+
+    shop.run()
+
+    made = shop.predictions()
+    last = [record["prediction"] for record in made[-10:]]
+    assert last == ["no", "yes"] * 5
+    assert made[0]["prediction"] is None
+    assert made[0]["probabilities"] == []
+    assert [record["position"]["offset"] for record in made] == list(range(40))
+    registered = shop.registry.latest(subject_of("shop-predictions"))
+    assert registered is not None
+    assert {schema_id(r.value) for r in shop.records("shop-predictions")} == {registered[0]}
+    assert shop.dead() == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_replay_needs_no_registry(tmp_path, name, monkeypatch) -> None:
+    """The journal has every schema, so the state is rebuilt although all requests fail."""
+    shop = Registered(tmp_path, name)
+    shop.feed(30)
+    shop.run()
+    before = shop.predictions()
+
+    monkeypatch.setattr(client, "_client", _refused)
+    first = shop.fingerprint()
+    monkeypatch.undo()
+    shop.feed(10, first=30)
+    shop.run()
+
+    assert first != shop.fingerprint()
+    assert shop.predictions()[:30] == before
+    assert len(shop.predictions()) == 40
+
+
+def _refused(settings: object) -> None:
+    raise AssertionError("the registry was asked")
+
+
+def test_schema_is_journaled_once_and_before_its_commit(tmp_path) -> None:
+    """One journal record for both schemas; none for a second run with the same ids."""
+    shop = Registered(tmp_path, "avro")
+    shop.feed(5)
+    shop.run()
+    shop.feed(5, first=5)
+    shop.run()
+
+    entries = [journal.decode(r.value) for r in shop.records("shop-journal")]
+    kinds = [type(entry).__name__ for entry in entries]
+    (given,) = [entry for entry in entries if isinstance(entry, SchemasRecord)]
+    assert kinds[:3] == ["IdentityRecord", "SchemasRecord", "CommitRecord"]
+    assert [schema.type for _, schema in given.schemas] == ["AVRO", "AVRO"]
+
+
+def test_unknown_id_is_a_dead_letter_with_its_bytes(tmp_path) -> None:
+    """Also at a replay after the id was registered: the journal did not have it."""
+    shop = Registered(tmp_path, "avro")
+    strange = framed(77, b"\x02a")
+    shop.write("visits", strange)
+    shop.feed(3)
+    shop.run()
+    ids = [shop.registry.register(f"later{n}-value", _numbered(n)) for n in range(80)]
+    assert 77 in ids
+
+    assert shop.dead() == [("unknown_schema", strange)]
+    shop.run()  # another start, by the journal
+    assert shop.dead() == [("unknown_schema", strange)]
+
+
+def _numbered(number: int) -> str:
+    return json.dumps({"type": "fixed", "name": f"F{number}", "size": number})
+
+
+def test_records_wait_while_the_registry_does_not_answer(tmp_path, monkeypatch) -> None:
+    """No record becomes a dead letter for it; the same predictions, later."""
+    shop = Registered(tmp_path, "avro")
+    shop.feed(10)
+    monkeypatch.setattr(supply, "FIRST_PAUSE", 0.001)
+    failing = Failing(shop.registry, failures=4)
+    monkeypatch.setattr("consumers.service.runner.registry_of", lambda config: failing)
+
+    Runner(shop.config, shop.log, threading.Event(), drain=True).run()
+
+    assert failing.asked == 6  # two ids, and four failures
+    assert len(shop.predictions()) == 10
+    assert shop.dead() == []
+
+
+def test_drain_ends_when_the_registry_stays_away(tmp_path, monkeypatch) -> None:
+    """Nobody watches a drain, so it fails after some attempts; nothing is lost."""
+    shop = Registered(tmp_path, "avro")
+    shop.feed(4)
+    monkeypatch.setattr(supply, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("consumers.service.runner.PAUSE_SECONDS", 0.001)
+    failing = Failing(shop.registry, failures=10**6)
+    monkeypatch.setattr("consumers.service.runner.registry_of", lambda config: failing)
+
+    with pytest.raises(RegistryError, match="does not answer"):
+        Runner(shop.config, shop.log, threading.Event(), drain=True).run()
+
+    monkeypatch.undo()
+    assert shop.predictions() == shop.dead() == []
+    shop.run()
+    assert len(shop.predictions()) == 4
+
+
+def test_renamed_field_is_found_by_the_alias_of_the_readers_schema(tmp_path) -> None:
+    """A producer renames `amount` to `sum` and drops nothing else; old and new records agree."""
+    text = json.loads(SCHEMAS["avro"]["visits"])
+    new = json.loads(SCHEMAS["avro"]["visits"].replace('"amount"', '"sum"'))
+    text["fields"][1] |= {"aliases": ["sum"], "default": None}
+    (tmp_path / "reader.avsc").write_text(json.dumps(text))
+    shop = Registered(tmp_path, "avro")
+    shop.feed(6)
+    shop.registry.register(subject_of("visits"), json.dumps(new))
+    renamed = shop.registry.latest(subject_of("visits"))
+    assert renamed is not None
+    write = wire_format("avro").writer(renamed[1])
+    visit = {"id": "new", "sum": 3.0, "shop": {"city": "Bonn"}}
+    shop.write("visits", framed(renamed[0], write(visit)), key=b"new")
+    config = _with_reader(shop, json.dumps(text))
+    shop.run(config)
+
+    assert shop.dead() == []
+    assert len(shop.predictions()) == 7
+    with pytest.raises(ConfigError, match=r"input\.reader_schema"):
+        shop.run(_with_reader(shop, json.dumps({**text, "doc": "another"})))
+
+
+def _with_reader(shop: Registered, text: str):
+    source = shop.config.input.model_copy(update={"reader_schema": text})
+    return shop.config.model_copy(update={"input": source})
