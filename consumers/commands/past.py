@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +26,7 @@ __all__ = [
     "ShardOption",
     "check_shard",
     "consumed",
+    "every_past",
     "past",
     "write_snapshot",
 ]
@@ -82,6 +83,20 @@ def past(path: Path, shard: int) -> Iterator[Past]:
         yield Past(config, log, found, open_store(config, shard), progress)
 
 
+@contextmanager
+def every_past(path: Path) -> Iterator[list[Past]]:
+    """The same for each shard of the service, over one log."""
+    from consumers.snapshots.store import open_store
+
+    with past(path, 0) as first:
+        config, log = first.config, first.log
+        others = [
+            replace(first, found=consumed(path, config, log, n), store=open_store(config, n))
+            for n in range(1, config.scale.shards)
+        ]
+        yield [first, *others]
+
+
 def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     """The topics and partitions that the service consumed.
 
@@ -107,7 +122,7 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
         else:
             check_snapshots(config, shard, store)
         raise ConfigError(
-            f"the journal {journal.topic} is empty: the service {config.name} has not run yet; "
+            f"the journal {journal} is empty: the service {config.name} has not run yet; "
             f"start it with `headwater run {path}`"
         )
     check_topics(config, path, config.topics.values(), topics)

@@ -13,7 +13,7 @@ from consumers.commands.past import (
     JsonOption,
     Past,
     ReasonOption,
-    past,
+    every_past,
     write_snapshot,
 )
 
@@ -36,58 +36,89 @@ def relearn(
 
     Edit the configuration first. The new model learns every record that the service has consumed,
     from journal and inputs, while the service runs. Both models are shown with their scores on
-    these records. With --yes the change is journaled: published predictions stay, and later ones
-    are of the new model. A running service is fenced and ends with 3; start it again with the
-    changed configuration.
+    these records. With --yes the change is journaled, for every shard: published predictions stay,
+    and later ones are of the new model. A running service is fenced and ends with 3; start it again
+    with the changed configuration.
 
     \b
     Examples:
       headwater relearn visits.toml
       headwater relearn visits.toml --reason "half_life 5000 is better" --yes
     """
-    from consumers.timetravel.relearn import learned_again
+    from consumers.timetravel.relearn import changed_settings, learned_again
 
-    with past(config, 0) as of:
-        both = learned_again(of.config, of.log, of.found, of.store, of.progress)
-        result = _compared(both)
+    with every_past(config) as shards:
+        differ = [changed_settings(of.config, of.log, of.found, of.store) for of in shards]
+        # If no shard differs, the first one reports it.
+        due = [of for of, changes in zip(shards, differ, strict=True) if changes] or shards[:1]
+        result: dict[str, Any] = {
+            "shards": [{"shard": n, "changes": changes} for n, changes in enumerate(differ)]
+        }
+        ready: list[Relearned] = []
+        for of in due:
+            both = learned_again(of.config, of.log, of.found, of.store, of.progress)
+            result["shards"][of.found.journal.number] |= _compared(both)
+            if yes:  # else one shard after the other is in memory
+                ready.append(both)
         if yes:
-            result["journal_entry"], result["snapshot"] = _swap(of, both, reason)
+            _swap(due, ready, reason, result["shards"])
     if as_json:
         import msgspec
 
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
         return
-    from consumers.commands.tables import show_models
-
-    for line in both.changes:
-        typer.echo(f"changed     {line}")
-    show_models({f"{m['name']} {m['type']}": m for m in result["models"]})
-    if yes:
-        typer.echo(f"journaled   record {result['journal_entry']}: the model has the new settings")
-        typer.echo(f"snapshot    {result['snapshot']}")
-    else:
-        typer.echo("nothing was changed; add --yes to do it")
+    _show(result["shards"], yes=yes)
 
 
 def _compared(both: Relearned) -> dict[str, Any]:
-    """Both models with their scores on the same records, and what differs."""
+    """Both models with their scores on the same records."""
     from consumers.offline.evaluate import standings
 
     old, new = (standings(live.shard.view())[0] for live in (both.old, both.new))
     models = [{**old, "name": "old"}, {**new, "name": "new"}]
-    return {"changes": both.changes, "position": both.old.position, "models": models}
+    return {"position": both.old.position, "models": models}
 
 
-def _swap(of: Past, both: Relearned, reason: str) -> tuple[int, str]:
-    """Fence the service, let both models learn what it has consumed since, and journal it."""
-    from consumers.service.journal_end import check_journal
+def _swap(
+    due: list[Past], ready: list[Relearned], reason: str, shards: list[dict[str, Any]]
+) -> None:
+    """Change the shards together, then write a snapshot of each new model."""
     from consumers.timetravel.relearn import swap
 
-    check_journal(both.before, of.log, of.found.journal, of.found.inputs, of.store)
     now = time.time_ns() // 1_000_000
-    owner = of.log.owner(of.config.name, of.found.journal.number, of.found.inputs)
-    try:
-        entry = swap(of.config, of.log, owner, of.found, both, now=now, reason=reason)
-    finally:
-        owner.close()
-    return entry.seq, write_snapshot(of, both.new)
+    done = swap(due[0].config, due[0].log, ready, now=now, reason=reason)
+    for of, both, entry in zip(due, ready, done, strict=True):
+        written = {"journal_entry": entry.seq, "snapshot": write_snapshot(of, both.new)}
+        shards[of.found.journal.number] |= written
+
+
+def _show(shards: list[dict[str, Any]], *, yes: bool) -> None:
+    """Print what is changed, both models of each shard, and what was done."""
+    from consumers.commands.tables import show_models
+
+    several = len(shards) > 1
+    for line in dict.fromkeys(line for s in shards for line in s["changes"]):
+        numbers = [s["shard"] for s in shards if line in s["changes"]]
+        where = "" if len(numbers) == len(shards) else f" (shards {_listed(numbers)})"
+        typer.echo(f"changed     {line}{where}")
+    if same := [s["shard"] for s in shards if not s["changes"]]:
+        typer.echo(f"unchanged   shards {_listed(same)} have these settings already")
+    models = {}
+    for s in shards:
+        for model in s.get("models", ()):
+            of = f"shard {s['shard']} " if several else ""
+            models[f"{of}{model['name']} {model['type']}"] = model
+    show_models(models)
+    if not yes:
+        typer.echo("nothing was changed; add --yes to do it")
+    for s in shards if yes else ():
+        if s["changes"]:
+            of = f" of shard {s['shard']}" if several else ""
+            typer.echo(
+                f"journaled   record {s['journal_entry']}{of}: the model has the new settings"
+            )
+            typer.echo(f"snapshot    {s['snapshot']}")
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

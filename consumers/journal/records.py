@@ -17,6 +17,8 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
@@ -42,7 +44,9 @@ __all__ = [
     "encode",
     "entry_of",
     "mark_of",
+    "packed",
     "tails",
+    "unpacked",
     "written",
 ]
 
@@ -134,7 +138,9 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     early labels that became dead letters in this commit, offsets by partition; they stay dead
     letters if a rollback removes the commit. `snapshots` are those written or loaded since the
     previous record: position, and fingerprint of the state. A snapshot with another fingerprint is
-    not used.
+    not used. `against` is set with [labels] silence: a bit for each record in the order of the
+    commit, 1 if the published prediction was decided otherwise than silence asks. Bits of 0 at the
+    end are left out, see `packed`. A journal of an older version has None: then the replay decides.
     """
 
     seq: int
@@ -152,6 +158,7 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     early: list[tuple[str, int, list[int]]] = []
     snapshots: list[tuple[int, str]] = []
     settings: int = 0
+    against: bytes | None = None
 
 
 class RollbackRecord(
@@ -294,6 +301,7 @@ def entry_of(
     early: Iterable[tuple[Partition, int]] = (),
     snapshots: Mapping[int, str] | None = None,
     settings: int = 0,
+    against: NDArray[np.bool_] | None = None,
 ) -> CommitRecord:
     """The journal record of a batch.
 
@@ -306,7 +314,7 @@ def entry_of(
         How many predictions and dead letters the batch produced.
     chain
         The shard's hash after the batch.
-    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots, settings
+    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots, settings, against
         See `CommitRecord`.
     early
         Partition and offset of the early labels that it refused. The first `MOST_EARLY` are
@@ -335,7 +343,29 @@ def entry_of(
         [(*partition, offsets) for partition, offsets in sorted(refused.items())],
         sorted((snapshots or {}).items()),
         settings,
+        None if against is None else packed(against),
     )
+
+
+def packed(flags: NDArray[np.bool_]) -> bytes:
+    """A bit for each value, without the zero bytes at the end.
+
+    Examples
+    --------
+    >>> flags = np.array([True, False, True] + [False] * 20)
+    >>> packed(flags)
+    b'\\x05'
+    >>> np.array_equal(unpacked(packed(flags), len(flags)), flags)
+    True
+    """
+    return np.packbits(flags, bitorder="little").tobytes().rstrip(b"\0")
+
+
+def unpacked(bits: bytes, count: int) -> NDArray[np.bool_]:
+    """The inverse of `packed` for `count` values."""
+    # numpy does not fill up no bytes at all: it returns whatever is in memory.
+    whole = np.frombuffer(bits.ljust(-(-count // 8), b"\0"), np.uint8)
+    return np.unpackbits(whole, count=count, bitorder="little").astype(np.bool_)
 
 
 class RangeCheck:

@@ -87,22 +87,25 @@ def advance(
         early=((Partition(r.topic, r.partition), r.offset) for r in early),
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
         settings=live.entry.settings,
+        against=outcome.against,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
-    _move(live, entry, at, shape)
-    live.tails |= journal.tails(batch)
+    _move(live, entry, at, shape, batch)
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 
 
-def _move(live: LiveShard, entry: CommitRecord, offset: int, shape: OutputShape) -> None:
+def _move(
+    live: LiveShard, entry: CommitRecord, offset: int, shape: OutputShape, batch: Batch
+) -> None:
     """Set `live` to the state after a commit."""
     live.advance_past(entry, offset)
     live.chain, live.shape = entry.chain, shape
+    live.tails |= journal.tails(batch)
     live.topics, live.adopting = live.topics | entry.topics, {}
     for position, _ in entry.snapshots:
         del live.snapshots[position]

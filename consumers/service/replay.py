@@ -22,6 +22,7 @@ from consumers.journal.records import (
     LaterRecord,
     RangeCheck,
     tails,
+    unpacked,
 )
 from consumers.service.live import (
     LiveShard,
@@ -126,6 +127,8 @@ def _apply(
     _check_positions(entry, live.shard.positions)
     check_snapshot(entry, live)
     check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
+    against = None if entry.against is None else unpacked(entry.against, record_count(entry))
+    read = 0
     live.shape = entry.shape or live.shape
     shape = live.shape
     if shape is not None and entry.seq < live.entry.since:
@@ -143,7 +146,9 @@ def _apply(
             more=not whole,
             shape=shape,
             explain=explain,
+            against=None if against is None else against[read : read + len(batch)],
         )
+        read += len(batch)
         if whole:
             live.chain = linked(live.chain, outcome)
             check_chain(entry, live)

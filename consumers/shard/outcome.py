@@ -13,12 +13,18 @@ from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.codecs.framing import FramedDocuments
-from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
+from consumers.codecs.json import (
+    DecodedObservations,
+    JsonLabels,
+    JsonObservations,
+    PredictionEncoder,
+)
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
@@ -38,8 +44,10 @@ __all__ = [
     "OutputShape",
     "ShardSpec",
     "Skip",
+    "fields_of",
     "given_back",
     "kept",
+    "of_rows",
     "skipped",
 ]
 
@@ -295,6 +303,18 @@ class Outcome:
     now: int = UNBOUNDED
     fields: FieldCheck | None = None
 
+    @property
+    def against(self) -> NDArray[np.bool_] | None:
+        """Which records of the batch are decided otherwise than the label of silence asks.
+
+        None without silence.
+        """
+        if self.result.against is None:
+            return None
+        out = np.zeros(len(self.batch), dtype=np.bool_)
+        out[self.observed] = self.result.against
+        return out
+
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded on request: a replay does not need them."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
@@ -396,6 +416,27 @@ def kept(batch: Batch, i: int) -> bytes:
 def given_back(raw: bytes) -> Record:
     """The inverse of `kept`."""
     return _decode(raw)
+
+
+def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
+    """Which declared fields the first observations have; rejected ones have none."""
+    n = min(first, len(x.rows))
+    present = x.rows.take(np.arange(n)).present
+    return FieldCheck(n - sum(k < n for k in x.rejected), present)
+
+
+def of_rows(
+    values: NDArray[np.bool_], row: Sequence[int], at: Sequence[int], rows: int
+) -> NDArray[np.bool_]:
+    """Of values of the records of a batch those of its `rows` observations.
+
+    `row` is the row of each event (-1: a label), `at` its record. An unusable observation has no
+    event, and False.
+    """
+    of, seen = np.array(row, dtype=np.int64), np.flatnonzero(np.array(row) >= 0)
+    out = np.zeros(rows, dtype=np.bool_)
+    out[of[seen]] = values[np.array(at, dtype=np.int64)[seen]]
+    return out
 
 
 def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:

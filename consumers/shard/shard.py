@@ -32,14 +32,15 @@ from consumers.shard.outcome import (
     OutputShape,
     ShardSpec,
     Skip,
+    fields_of,
     given_back,
     kept,
+    of_rows,
     skipped,
 )
 from consumers.shard.refused import refusal
 from consumers.shard.views import (
     ChallengerView,
-    FieldCheck,
     LabelView,
     Promoted,
     RiskView,
@@ -249,6 +250,7 @@ class Shard:
         shape: OutputShape | None = None,
         explain: int = 0,
         check: int = 0,
+        against: NDArray[np.bool_] | None = None,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -268,14 +270,12 @@ class Shard:
             The earlier pieces, if a commit is processed in several. This piece is added.
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
-        shape, explain, check
-            Shape of outputs (None: as configured); features to explain; observations to check.
+        shape, explain, check, against
+            Shape of outputs (None: as configured); features to explain; observations to check;
+            which records were decided against silence when published (None: by this model).
         """
         spec = self.spec.shaped(shape)
-        if drift is not None:
-            self._alarms.watch(drift)
-        self._machine.decide_by(spec.decision, spec.budget)
-        self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
+        self._follow(spec, drift, ratio)
         kind = self._labels_in(batch)
         events, at, (rows, x), rejected = self._decode(
             batch, kind.tolist(), self._times(batch, now, more), skipped(batch, skips)
@@ -283,7 +283,8 @@ class Shard:
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
         explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
-        result = self._contest.process(rows, events, x.rows, features, explain=explain)
+        said = None if against is None else of_rows(against, events.row, at, len(rows))
+        result = self._contest.process(rows, events, x.rows, features, said, explain=explain)
         rejected |= self._refused(result, events, at)
         early = self._early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
@@ -304,8 +305,15 @@ class Shard:
             self._promoted(result, batch, at),
             early,
             now,
-            _fields_of(x, check) if check else None,
+            fields_of(x, check) if check else None,
         )
+
+    def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:
+        """Use the journaled decisions from here on."""
+        if drift is not None:
+            self._alarms.watch(drift)
+        self._machine.decide_by(of.decision, of.budget)
+        self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
 
     def _refused(self, result: Result, events: Events, at: list[int]) -> dict[int, RecordError]:
         """Index in the batch to why the label of that record is refused."""
@@ -590,10 +598,3 @@ class Shard:
     def fingerprint(self) -> str:
         """SHA-256 of the state. Shards with equal fingerprints are equal, bit for bit."""
         return self.to_state().fingerprint()
-
-
-def _fields_of(x: DecodedObservations, first: int) -> FieldCheck:
-    """Which declared fields the first observations have; rejected ones have none."""
-    n = min(first, len(x.rows))
-    present = x.rows.take(np.arange(n)).present
-    return FieldCheck(n - sum(k < n for k in x.rejected), present)

@@ -256,7 +256,10 @@ def _same(config: Config, identity: IdentityRecord, partition: Partition) -> Non
         again = "change it back, or give this one a new name"
         if relearnable(different):
             again = "learn its records again with `headwater relearn CONFIG`, " + again
+            if config.scale.shards > 1:
+                again += "; if relearn was interrupted, only some shards changed: run it again"
+        journal = partition if config.scale.shards > 1 else partition.topic
         raise ConfigError(
-            f"the journal {partition.topic} belongs to another configuration "
+            f"the journal {journal} belongs to another configuration "
             f"({'; '.join(different)}); {again}"
         )

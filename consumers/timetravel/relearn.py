@@ -1,20 +1,28 @@
-"""Re-learn a shard: new settings of [model] and [labels] corrections under the same name.
+"""Re-learn shards: new settings of [model] and [labels] corrections under the same name.
 
 `learned_again` builds the model with the new settings beside the service and writes nothing. `swap`
-writes outputs that may be missing, and one journal record. Before that record the old model is the
-model of the service, after it the new one.
+writes outputs that may be missing, and one journal record for each shard. Before that record the
+old model is the model of the shard, after it the new one.
+
+All shards are ready before the first record is written, so nothing that can be known beforehand
+comes between two records. If the process dies there, some shards have the new settings and the
+others the old ones. Shards share nothing, so each is whole. A later call finds which shards differ
+from the configuration, and re-learns only those.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from consumers.base.errors import ConfigError
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.failpoints import reach
 from consumers.config import Config, identity_difference, relearnable
 from consumers.journal import records as journal
-from consumers.journal.reader import course
-from consumers.journal.records import RelearnRecord, defaults_of, mark_of
+from consumers.journal.reader import course, entries
+from consumers.journal.records import CommitRecord, RelearnRecord, defaults_of, mark_of
+from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.recovery import rebuild, relearned, write_again
 from consumers.service.replay import replay
@@ -23,7 +31,7 @@ from consumers.snapshots.locate import JournalOrigin, origin_of
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Relearned", "learned_again", "swap"]
+__all__ = ["Relearned", "changed_settings", "learned_again", "swap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +42,28 @@ class Relearned:
     ----------
     before
         The configuration with the old settings.
+    found, store
+        The partitions of the shard, and its snapshots.
     old, new
         The shard with the old and with the new settings.
-    changes
-        The settings that differ, with both values.
     """
 
     before: Config
+    found: Sources
+    store: SnapshotStore
     old: LiveShard
     new: LiveShard
-    changes: list[str]
+
+
+def changed_settings(config: Config, log: Log, found: Sources, store: SnapshotStore) -> list[str]:
+    """The settings of a shard that `config` changes, with both values; empty if it has them.
+
+    Raises
+    ------
+    ConfigError
+        Something else differs as well, or the shard has no journal.
+    """
+    return _changes(config, _origin(config, log, found, store))
 
 
 def learned_again(
@@ -53,7 +73,7 @@ def learned_again(
     store: SnapshotStore,
     progress: Progress = lambda done, total: None,
 ) -> Relearned:
-    """The model of the journal, and the one that `config` gives for the same records.
+    """The model of a shard, and the one that `config` gives for the same records.
 
     Raises
     ------
@@ -62,90 +82,136 @@ def learned_again(
     TransportError
         Journal or inputs have lost records, so the new model cannot learn them.
     """
+    origin = _origin(config, log, found, store)
+    if not _changes(config, origin):
+        raise ConfigError(
+            f"the model of {config.name} already has these settings: nothing to re-learn; change "
+            "[model] or [labels] corrections first"
+        )
+    if config.labels.silence is not None:
+        _check_silence(log, found, origin)
+    before = with_settings(config, origin.identity.identity, defaults_of(origin.identity))
+    old = rebuild(before, log, found, store, end=origin.left.end, progress=progress)
+    _check_champion(config, old)
+    new = relearned(config, log, found, origin, progress)
+    return Relearned(before, found, store, old, new)
+
+
+def _origin(config: Config, log: Log, found: Sources, store: SnapshotStore) -> JournalOrigin:
     end = log.end_offsets([found.journal])[found.journal]
     origin = origin_of(config, log, found.journal, end, store)
     if origin is None:
         raise ConfigError(f"the journal {found.journal} is empty: run the service first")
-    changes = _changes(config, origin)
-    before = with_settings(config, origin.identity.identity, defaults_of(origin.identity))
-    old = rebuild(before, log, found, store, end=end, progress=progress)
-    _check_champion(config, old)
-    new = relearned(config, log, found, origin, progress)
-    return Relearned(before, old, new, changes)
+    return origin
 
 
 def _changes(config: Config, origin: JournalOrigin) -> list[str]:
     """What differs from the journaled settings. ConfigError if it cannot be re-learned."""
     identity = origin.identity
-    if config.scale.shards > 1:
-        raise ConfigError(
-            f"relearn supports one shard, and [scale] shards is {config.scale.shards}: give the "
-            "service a new name"
-        )
     changes = identity_difference(identity.identity, config.identity())
     if identity.name != config.name:
         changes = [f"name: was {identity.name}, now {config.name}"]
-    if not changes:
-        raise ConfigError(
-            f"the model of {config.name} already has these settings: nothing to re-learn; change "
-            "[model] or [labels] corrections first"
-        )
     if not relearnable(changes):
         raise ConfigError(
             f"relearn changes [model] and [labels] corrections only ({'; '.join(changes)}): change "
             "the others back, or give the service a new name"
         )
-    if config.labels.silence is not None:
-        raise ConfigError(
-            "relearn does not support [labels] silence: what silence teaches depends on the "
-            "predictions that were published; give the service a new name"
-        )
     return changes
+
+
+def _check_silence(log: Log, found: Sources, origin: JournalOrigin) -> None:
+    """Silence teaches by what was published, which the journal of an older version does not say."""
+    left = origin.left
+    ahead = course(log, found.journal, left.first, left.end)
+    for _, entry in entries(log, found.journal, left.first, left.end):
+        unknown = isinstance(entry, CommitRecord) and entry.predictions and entry.against is None
+        if unknown and ahead.without(entry.seq) is None:
+            raise ConfigError(
+                f"{found.journal} record {entry.seq} was written by a version that did not record "
+                "which predictions were decided against [labels] silence, so it is not known what "
+                "silence has taught: give the service a new name"
+            )
 
 
 def _check_champion(config: Config, old: LiveShard) -> None:
     if old.shard.champion:
+        number = old.shard.spec.number
         raise ConfigError(
             f"the challenger {old.shard.champion} is the champion, and relearn replaces the model "
-            f"of [model]: run headwater promote CONFIG {config.name} --yes with the old settings "
-            "first"
+            f"of [model]: run headwater promote CONFIG {config.name}"
+            f"{f' --shard {number}' if number else ''} --yes with the old settings first"
         )
 
 
 def swap(
-    config: Config,
-    log: Log,
-    owner: Owner,
-    found: Sources,
-    both: Relearned,
-    *,
-    now: int,
-    reason: str,
-) -> RelearnRecord:
-    """Journal that the shard has the new settings from here on, after the records since.
+    config: Config, log: Log, ready: Sequence[Relearned], *, now: int, reason: str
+) -> list[RelearnRecord]:
+    """Journal that the shards have the new settings from here on, after the records since.
 
-    `owner` has fenced the running service. Afterwards `both.new` is at the journal's end.
+    The running service is fenced. Afterwards each `new` is at its journal's end.
 
     Raises
     ------
     ConfigError
         A rollback, another re-learn or a promotion was journaled since. Nothing was changed.
     FencedError, TransportError
-        From the owner. The journal shows whether the record was written.
+        From an owner. The journals show which records were written.
     """
-    old, new = both.old, both.new
+    for both in ready:  # beside the running service, so that it is down for a shorter time
+        _follow(config, log, both)
+    with ExitStack() as stack:
+        owners = []
+        for both in ready:
+            found = both.found
+            check_journal(both.before, log, found.journal, found.inputs, both.store)
+            owners.append(log.owner(config.name, found.journal.number, found.inputs))
+            stack.callback(owners[-1].close)
+        for both in ready:
+            _follow(config, log, both)
+        for both in ready:
+            write_again(log, both.old)  # with the old settings, and before no start would do it
+        reach("relearn_fenced")
+        done: list[RelearnRecord] = []
+        for both, owner in zip(ready, owners, strict=True):
+            try:
+                done.append(_journaled(config, owner, both, now=now, reason=reason))
+            except (FencedError, TransportError) as error:
+                if not done:
+                    raise
+                kind = FencedError if isinstance(error, FencedError) else TransportError
+                raise kind(f"{error}; {_partly(ready, len(done))}") from error
+        return done
+
+
+def _partly(ready: Sequence[Relearned], done: int) -> str:
+    """What is so after an error between two records, and what to do."""
+    new = ", ".join(str(both.found.journal.number) for both in ready[:done])
+    return (
+        f"of the changed shards {new} have the new settings, the others still the old ones: run "
+        "headwater relearn CONFIG --yes again before the service is started"
+    )
+
+
+def _follow(config: Config, log: Log, both: Relearned) -> None:
+    """Let both models learn what the service has consumed since."""
+    found, old = both.found, both.old
     end = log.end_offsets([found.journal])[found.journal]
     ahead = course(log, found.journal, old.position, end)
     if ahead.without(old.seq) is not None or ahead.relearned is not None:
         raise ConfigError(
-            "the journal was rolled back or re-learned meanwhile: nothing was changed; run relearn "
-            "again"
+            f"the journal {found.journal} was rolled back or re-learned meanwhile: nothing was "
+            "changed; run relearn again"
         )
     replay(log, found, old, end, ahead)
     _check_champion(config, old)
-    replay(log, found, new, end, ahead)
-    write_again(log, old)  # with the old settings, and before no start would do it
-    reach("relearn_fenced")
+    replay(log, found, both.new, end, ahead)
+
+
+def _journaled(
+    config: Config, owner: Owner, both: Relearned, *, now: int, reason: str
+) -> RelearnRecord:
+    """Write the record of one shard. Its `new` is after it."""
+    new, found = both.new, both.found
     entry = RelearnRecord(
         new.seq + 1, max(now, new.now), config.identity(), new.chain, reason=reason
     )

@@ -168,6 +168,7 @@ class ChampionChallenger:
         events: Events,
         raw: Rows,
         features: Features | None = None,
+        published: NDArray[np.bool_] | None = None,
         *,
         explain: int = 0,
     ) -> Result:
@@ -179,11 +180,14 @@ class ChampionChallenger:
             Rows prepared by the model, and the same rows unprepared.
         features
             The features watched for drift.
+        published
+            As there. It needs silence, with which there are no challengers.
         explain
             How many contributions the explanation of each prediction keeps. 0: no explanations.
         """
         if not self._shadows:
-            return self._machine.process(rows, events, _explaining(raw, explain), features)
+            why = _explaining(raw, explain)
+            return self._machine.process(rows, events, why, features, published)
         parts: list[Result] = []
         sizes = rows.sizes(by_character=self._machine.join.rules == 1)
         streams = [one_by_one(events)]

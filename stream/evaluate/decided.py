@@ -19,7 +19,7 @@ from stream.evaluate.pending import either
 from stream.join.plan import Plan
 from stream.learner.base import Predictions
 
-__all__ = ["flagged", "judge", "within"]
+__all__ = ["against", "judge", "objected", "within"]
 
 
 def judge(
@@ -48,29 +48,28 @@ def judge(
     risk.update_many([block.labels[code] for code in block.y[steps].tolist()], decisions)
 
 
-def flagged(
-    plan: Plan,
-    made: LabelledPredictions,
+def against(
     predictions: Predictions,
     predicted: NDArray[np.int64],
     label: Label,
     rule: BayesDecision | None,
-) -> list[str]:
-    """The ids of `plan.asked` that were decided otherwise than the label of silence asks.
+) -> NDArray[np.bool_]:
+    """Which predictions were decided otherwise than the label of silence asks.
 
     Without a rule the decision is the predicted class. With a rule it is the action, and the
     actions for a label are those of least loss if it is true. A rejection, and a prediction before
     the first label, decide nothing.
     """
-    if not plan.asked:
-        return []
     if rule is None:
         usual = [code for code, name in enumerate(predictions.classes) if name == label]
-        other = (predicted >= 0) & ~np.isin(predicted, usual)
-    else:
-        done = rule.decide(predictions.classes, predictions.proba, predicted >= 0)
-        usual = rule.actions_for(label, done.actions)
-        other = (done.chosen >= 0) & ~np.isin(done.chosen, usual)
+        return (predicted >= 0) & ~np.isin(predicted, usual)
+    done = rule.decide(predictions.classes, predictions.proba, predicted >= 0)
+    usual = rule.actions_for(label, done.actions)
+    return (done.chosen >= 0) & ~np.isin(done.chosen, usual)
+
+
+def objected(plan: Plan, made: LabelledPredictions, other: NDArray[np.bool_]) -> list[str]:
+    """The ids of `plan.asked` with a prediction in `other`, which has one value for each."""
     of_step = np.full(len(made.block), -1, dtype=np.int64)
     of_step[made.predicting] = np.arange(made.predicting.size)
     return [id_ for id_, steps in plan.asked.items() if other[of_step[steps]].any()]

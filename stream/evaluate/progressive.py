@@ -30,7 +30,7 @@ from stream.drift.rule import DriftRule
 from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import flagged, judge, within
+from stream.evaluate.decided import against, judge, objected, within
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import ExplanationSettings, run_explained
@@ -151,11 +151,14 @@ class Progressive:
         events: Events,
         why: ExplanationSettings | None = None,
         features: Features | None = None,
+        published: NDArray[np.bool_] | None = None,
     ) -> Result:
         """Predict, score and learn, event by event.
 
         With `why` each prediction is explained too, step by step. `features` are the features
-        watched for drift: one value for each row, NaN if it is missing.
+        watched for drift: one value for each row, NaN if it is missing. `published` is whether
+        each row was decided otherwise than the label of silence asks, by the predictions that
+        were published; None: these are the published ones.
 
         Raises
         ------
@@ -170,11 +173,12 @@ class Progressive:
             plan = self.plan(stream, sizes, origin=events.origin, again=again)
             again = plan.again
             if plan.correction is None and again is None and not parts:
-                return self.run(plan, rows, why, features)
+                return self.run(plan, rows, why, features, published)
             at = np.array(plan.renumber(), dtype=np.int64)
             watched = {name: values[at] for name, values in (features or {}).items()}
             taken = None if why is None else why._replace(raw=why.raw.take(at))
-            parts.append(self.run(plan, rows.take(at), taken, watched))
+            said = None if published is None else published[at]
+            parts.append(self.run(plan, rows.take(at), taken, watched, said))
             if plan.correction is not None:
                 self.correct(plan.correction)
             elif again is None:
@@ -186,6 +190,7 @@ class Progressive:
         rows: Rows,
         why: ExplanationSettings | None,
         features: Features | None = None,
+        published: NDArray[np.bool_] | None = None,
     ) -> Result:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
@@ -209,14 +214,19 @@ class Progressive:
             judge(self.risk, made, predictions, predicted)
         flags = None if self.budget is None else within(self.budget, made, predictions)
         self._score(plan, made, predictions, predicted, flags)
+        other = None
         if silence is not None:
-            self.join.flag(flagged(plan, made, predictions, predicted, silence.label, self.decides))
+            other = against(predictions, predicted, silence.label, self.decides)
+            said = other if published is None else published[block.row[made.predicting]]
+            self.join.flag(objected(plan, made, said))
         self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
         counts = (learned, before, plan.rejected, plan.refused)
-        return Result(predictions, predicted, *counts, reasons, alarms=alarms, flagged=flags)
+        return Result(
+            predictions, predicted, *counts, reasons, alarms=alarms, flagged=flags, against=other
+        )
 
     def plan(
         self,

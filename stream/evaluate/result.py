@@ -63,6 +63,9 @@ class Result:
     flagged
         bool, one for each prediction: whether a budget of false positives flags it. None without a
         budget.
+    against
+        bool, one for each prediction: whether it was decided otherwise than the label of silence
+        asks. None without silence.
     """
 
     predictions: Predictions
@@ -76,6 +79,7 @@ class Result:
     promotions: list[Promotion] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
     flagged: NDArray[np.bool_] | None = None
+    against: NDArray[np.bool_] | None = None
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
@@ -116,7 +120,11 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
-    flags = [part.flagged for part in parts if part.flagged is not None]
-    flagged = np.concatenate(flags) if flags else None
+    flagged, against = _flags([p.flagged for p in parts]), _flags([p.against for p in parts])
     counts = (learned, learned_before, rejected, refused)
-    return Result(made, predicted, *counts, why, champions, promotions, alarms, flagged)
+    return Result(made, predicted, *counts, why, champions, promotions, alarms, flagged, against)
+
+
+def _flags(parts: list[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else None

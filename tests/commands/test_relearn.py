@@ -69,9 +69,10 @@ def test_relearn_shows_both_models_and_asks_first(ran: Path, capsys: Said) -> No
     assert "new MixedNB" in shown
     assert "majority" in shown
     assert "nothing was changed" in shown
-    assert [m["name"] for m in told["models"]] == ["old", "new"]
-    assert [m["scored"] for m in told["models"]] == [150, 150]
-    assert told["models"][0]["accuracy"] == old["scores"]["all"]["accuracy"]
+    (shard,) = told["shards"]
+    assert [m["name"] for m in shard["models"]] == ["old", "new"]
+    assert [m["scored"] for m in shard["models"]] == [150, 150]
+    assert shard["models"][0]["accuracy"] == old["scores"]["all"]["accuracy"]
     written(ran)
     assert rebuilt(ran, capsys)["fingerprint"] == old["fingerprint"]
 
@@ -192,3 +193,46 @@ def test_kill_before_the_record_leaves_the_old_model_and_after_it_the_new_one(
     log = open_log(f"sqlite:{ran.parent / 'log.db'}")
     assert log.end_offsets(PREDICTIONS)[PREDICTIONS[0]] == 260, "each once"
     log.close()
+
+
+def test_every_shard_is_changed_also_after_a_kill_between_two(tmp_path: Path, capsys: Said) -> None:
+    """The message of a start says what to do, and the same command does the rest."""
+    path, url = tmp_path / "svc.toml", f"sqlite:{tmp_path / 'log.db'}"
+    log = open_log(url)
+    for topic in ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal"):
+        log.create_topic(topic, 2)
+    log.append([r._replace(partition=None) for r in feed(phishing(200), 50)])  # by its key
+    log.close()
+    assert main(["run", written(path, f"{MODEL}\n[scale]\nshards = 2"), "--drain"]) == 0
+    config = written(path, f"{NEW}\n[scale]\nshards = 2")
+    assert main(["relearn", config]) == 0
+    compared = capsys.readouterr().out
+    killed = subprocess.run(
+        [sys.executable, "-m", "consumers", "relearn", config, "--yes"],
+        env={**os.environ, "HEADWATER_FAILPOINT": "relearn_journaled:kill"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert main(["run", config, "--drain"]) == 2
+    refused = capsys.readouterr().err
+    assert main(["relearn", config, "--yes"]) == 0
+    rest = capsys.readouterr().out
+    assert main(["relearn", config, "--yes"]) == 2
+    nothing = capsys.readouterr().err
+    assert main(["run", config, "--drain"]) == 0
+    capsys.readouterr()
+
+    assert "shard 0 old GaussianNB" in compared
+    assert "shard 1 new MixedNB" in compared
+    assert "svc-journal[1] belongs to another configuration" in refused
+    assert "if relearn was interrupted, only some shards changed: run it again" in refused
+    assert "unchanged   shards 0 have these settings already" in rest
+    assert "of shard 1: the model has the new settings" in rest
+    assert rest.count("snapshot ") == 1
+    assert "nothing to re-learn" in nothing
+    for shard in ("0", "1"):
+        at = ["--at", "2100-01-01T00:00:00Z", "--shard", shard, "--json"]
+        assert main(["rebuild", config, *at]) == 0
+        assert json.loads(capsys.readouterr().out)["model"] == "MixedNB"

@@ -7,6 +7,7 @@ the observation they work on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class JoinTwin:
     refused: list[tuple[int, Any, str, bytes]] = field(default_factory=list)
     heard: set[int] = field(default_factory=set)  # observations whose silence is over
     flagged: set[str] = field(default_factory=set)  # waiting ids that were decided otherwise
+    decided: Callable[[int], bool] | None = None  # otherwise, by observation; None: every fourth
 
     def observe(
         self,
@@ -69,7 +71,7 @@ class JoinTwin:
         self.pass_time(time)
         if label is not None and not self.acceptable(event, label):
             return
-        if found(self.waiting, id_) and otherwise(number):
+        if found(self.waiting, id_) and self.otherwise(number):
             self.flagged.add(id_)
         if found(self.waiting, id_) or found(self.settled, id_):
             self.outcomes["duplicate_observation"] += 1
@@ -98,9 +100,13 @@ class JoinTwin:
             self.make_room(size)
             self.waiting.append(Held(id_, self.time, observation=number))
             self.flagged.discard(id_)
-            if otherwise(number):
+            if self.otherwise(number):
                 self.flagged.add(id_)
         self.trim()
+
+    def otherwise(self, number: int) -> bool:
+        """Whether an observation is decided otherwise than silence says."""
+        return (self.decided or otherwise)(number)
 
     def still_fits(self, event: int, early: Held) -> bool:
         """An early label whose observation came, or for which another label came."""
