@@ -10,6 +10,7 @@ import errno
 import functools
 import gc
 import importlib
+import keyword
 import os
 import sys
 import traceback
@@ -31,7 +32,7 @@ NO_MEMORY = (
     "Could not find/load shared object file 'libllvmlite.so'",
 )
 
-# Module and function in consumers.commands have the command's name.
+# Module and function in consumers.commands have the command's name; `import_` for a keyword.
 COMMANDS: Final = {
     "demo": "Watch a model learn from real records; no broker needed.",
     "sample": "Write a sample file of records with labels.",
@@ -40,6 +41,8 @@ COMMANDS: Final = {
     "run": "Run the service: predict, learn when labels arrive, publish.",
     "replay": "Score a configuration on a file, without a broker.",
     "rebuild": "Rebuild the model as it was at an earlier moment.",
+    "export": "Write the model to a file, for Python or a new service.",
+    "import": "Start a new service from a model file.",
     "audit": "Make one prediction again, bit for bit, and explain it.",
     "promote": "Make a challenger the champion whose predictions are written.",
     "relearn": "Learn all records again with new settings of the model.",
@@ -125,7 +128,8 @@ def _imported(name: str) -> Callable[..., None]:
     command: Callable[..., None]
     try:
         check_limits(name)
-        command = getattr(importlib.import_module(f"consumers.commands.{name}"), name)
+        module = f"{name}_" if keyword.iskeyword(name) else name
+        command = getattr(importlib.import_module(f"consumers.commands.{module}"), module)
     except MemoryLimitError as error:  # written directly, because `_end` would load those libraries
         sys.stderr.write(f"headwater: {error}\n")
         raise SystemExit(1) from None

@@ -25,8 +25,12 @@ from consumers.base.errors import ConfigError, TransportError
 __all__ = ["POINTS", "reach"]
 
 VARIABLE = "HEADWATER_FAILPOINT"
-# In the order of a run: start, commit, snapshot, re-learn, shutdown.
+# In the order of a run: import, start, commit, snapshot, re-learn, shutdown.
 POINTS = (
+    "import_fenced",
+    "import_part",
+    "import_parts",
+    "import_journaled",
     "in_fence",
     "in_locate",
     "mid_replay",

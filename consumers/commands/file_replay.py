@@ -289,7 +289,7 @@ def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]])
 def _schema(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Schema:
     """The declared features; without any, those inferred from the first observations."""
     from consumers.config.sample import SAMPLE_SIZE
-    from consumers.service.recovery import schema_from
+    from consumers.service.beginning import schema_from
 
     if config.declared_schema is not None:
         return config.declared_schema

@@ -85,8 +85,13 @@ def _head(results: Mapping[str, Any]) -> Text:
         f"{results['name']} ({results['model']}) on {of}\n"
         f"{results['records']:,} records ({results['observations']:,} observations, "
         f"{labels:,} labels)"
-        f"{_without(source.get('cut_out'))}{speed}"
+        f"{_without(source.get('cut_out'))}{speed}{_imported(results['imported'])}"
     )
+
+
+def _imported(source: str | None) -> str:
+    """The origin of an imported model, whose earlier scores are not in the tables."""
+    return f"\nit began with the model {source}: scores begin there" if source else ""
 
 
 def _without(cut: Mapping[str, int] | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from consumers.base.records import Partition
+from consumers.journal.model_parts import PART_KEY
 from consumers.journal.records import (
     CommitRecord,
     InputsRecord,
@@ -22,11 +23,14 @@ __all__ = ["Course", "course", "cut_out", "entries", "record_count"]
 def entries(
     log: Log, partition: Partition, start: int, end: int
 ) -> Iterator[tuple[int, JournalRecord]]:
-    """Offset and value of the journal records from offset `start` up to `end`."""
+    """Offset and value of the journal records from offset `start` up to `end`, without the parts of
+    an imported model."""
     if start >= end:
         return
     for fetched in log.read({partition: start}, {partition: end}):
-        yield from zip(fetched.offsets, map(decode, fetched.values), strict=True)
+        for at, key, value in zip(fetched.offsets, fetched.keys, fetched.values, strict=True):
+            if key != PART_KEY:
+                yield at, decode(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ __all__ = [
     "ChallengersRecord",
     "CommitRecord",
     "IdentityRecord",
+    "ImportedModel",
     "InputsRecord",
     "JournalRecord",
     "LaterRecord",
@@ -56,6 +57,25 @@ FIRST_CODEC_RULES = 1
 MOST_EARLY = 10_000  # refused early labels in one journal record, which must fit its topic
 TAIL_RECORDS = 64  # last records of each partition, by which its log is recognized
 TAIL_BYTES = 64 * 1024
+
+
+class ImportedModel(msgspec.Struct, frozen=True):
+    """The model with which a journal began: hash and size of its file, the number of journal
+    records that hold it (see `consumers.journal.model_parts`), its fingerprint, and where it comes
+    from."""
+
+    sha256: str
+    size: int
+    parts: int
+    fingerprint: str
+    source: dict[str, Any]
+
+    def __str__(self) -> str:
+        known = {"model": "?", "service": "?", "position": "?", **self.source}
+        return (
+            f"{known['model']} of the service {known['service']} at journal position "
+            f"{known['position']} (sha256 {self.sha256[:16]})"
+        )
 
 
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
@@ -88,6 +108,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     auto: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     relearned: tuple[int, int] | msgspec.UnsetType = msgspec.UNSET
     river: int | msgspec.UnsetType = msgspec.UNSET
+    model: ImportedModel | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:

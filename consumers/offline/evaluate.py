@@ -143,6 +143,7 @@ def report(
     return {
         "name": view.name,
         "model": view.model,
+        "imported": view.imported or None,
         "records": view.records,
         "replayed": replayed,
         "seconds": seconds,

@@ -15,6 +15,7 @@ import msgspec
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
+from consumers.journal.model_parts import has_parts
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 from consumers.transports.registry import transport_of
@@ -39,16 +40,33 @@ class _Prediction(msgspec.Struct):
 
 
 def check_first_start(
-    config: Config, log: Log, shard: int, inputs: Collection[Partition], store: SnapshotStore
+    config: Config,
+    log: Log,
+    shard: int,
+    inputs: Collection[Partition],
+    store: SnapshotStore,
+    *,
+    importing: bool = False,
 ) -> None:
     """Check that a service with an empty journal has never run.
+
+    Parameters
+    ----------
+    importing
+        Whether a model is imported, which may repeat an import that was interrupted.
 
     Raises
     ------
     ConfigError
-        It has run. The message lists the traces and what to do.
+        It has run, or the import of a model was interrupted. The message says what to do.
     """
     _check(config, shard, traces(config, log, inputs, store))
+    partition = Partition(config.journal_topic, shard)
+    if not importing and shard < log.topics().get(partition.topic, 0) and has_parts(log, partition):
+        raise ConfigError(
+            f"an import of a model into the journal {partition} of {config.name} was interrupted: "
+            "run headwater import again; to start with an empty model, run once with --new-journal"
+        )
 
 
 def check_snapshots(config: Config, shard: int, store: SnapshotStore) -> None:

@@ -10,24 +10,19 @@ There is no undo code: after any failure the shard in memory is discarded, and t
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
-from consumers.base.errors import ConfigError, DivergedError, RecordError, TransportError
+from consumers.base.errors import ConfigError, DivergedError, TransportError
 from consumers.base.records import Partition
-from consumers.codecs import json_document
-from consumers.codecs.json import parse
-from consumers.config import Config, infer, schema_of
-from consumers.config.auto import RIVER, auto_of
-from consumers.config.sample import SAMPLE_SIZE
+from consumers.config import Config
 from consumers.journal import records as journal
+from consumers.journal.model_parts import joined_parts
 from consumers.journal.reader import Course, course
 from consumers.journal.records import CommitRecord, IdentityRecord, mark_of
-from consumers.schemas.translate import Translator
+from consumers.service.beginning import begin
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
 from consumers.service.journal_end import check_end
@@ -36,14 +31,15 @@ from consumers.service.promotion import adopt
 from consumers.service.replay import replay
 from consumers.shard.assembly import shard_of, with_settings
 from consumers.shard.shard import Shard
+from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.locate import JournalOrigin, expired, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 from stream.data.schema import Field, Schema
+from stream.data.state import State
 from stream.errors import StateError
-from stream.join.join import RULES
 
 __all__ = [
     "CUT_OUT",
@@ -55,7 +51,6 @@ __all__ = [
     "recover",
     "refusals",
     "relearned",
-    "schema_from",
     "sources",
     "write_again",
 ]
@@ -160,7 +155,7 @@ def recover(
         if not new_journal:
             check_first_start(config, log, found.journal.number, found.inputs, store)
         replaced = traces(config, log, found.inputs, store)
-        end = _first_start(config, log, owner, found, now, replaced)
+        end = begin(config, log, owner, found, now=now, replaced=replaced)
         live = rebuild(config, log, found, store, end=end, progress=progress)
     elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
         warm.replayed, warm.rebuilt = 0, False
@@ -332,16 +327,28 @@ def _from_nothing(
 ) -> tuple[LiveShard, Course]:
     """The empty shard and the whole journal, if all records needed for a rebuild exist."""
     identity, left = origin.identity, origin.left
-    shard = _empty(config, identity, found)
-    shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     if not origin.whole:
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
+    shard = _empty(config, identity, found, _imported(config, origin, refused))
+    shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, because {gone}", refused)
     live = LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
     live.topics = dict(identity.topics or {})
     return live, ahead
+
+
+def _imported(config: Config, origin: JournalOrigin, refused: Sequence[str]) -> State | None:
+    """The state of the model with which the journal began; None for an empty model."""
+    model, left = origin.identity.model, origin.left
+    if model is msgspec.UNSET:
+        return None
+    try:
+        data = joined_parts(left.log, left.partition, model, left.first, left.end)
+    except TransportError as error:
+        raise left.lost(f"the model {config.name} cannot be rebuilt: {error}", refused) from None
+    return model_file.from_bytes(data)[1]
 
 
 def _course(
@@ -414,81 +421,6 @@ def refusals(
     return refusal
 
 
-def _first_start(
-    config: Config, log: Log, owner: Owner, found: Sources, now: int, replaced: list[str]
-) -> int:
-    """Write journal record 0. Returns the journal's end after it."""
-    # Ids before offsets, so that a topic recreated in between has another id at the next check.
-    described = log.describe(sorted({p.topic for p in found.inputs}))
-    if config.input.start == "earliest":
-        starts = log.beginning_offsets(found.inputs)
-    elif config.input.start == "latest":
-        starts = log.end_offsets(found.inputs)
-    else:
-        starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
-    schema = config.declared_schema
-    if schema is None:
-        documents = Translator(config, config.input.reader_schema).document
-        schema = schema_from(_sample(config, log, found), config, documents)
-    entry = IdentityRecord(
-        config.name,
-        found.journal.number,
-        config.identity(),
-        [(f.name, f.kind) for f in schema.fields],
-        [(p.topic, p.number, at) for p, at in sorted(starts.items())],
-        born=uuid.uuid4().hex,
-        join=RULES,
-        codec=json_document.RULES,
-        replaces=replaced,
-        topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
-        auto=auto_of(schema),
-        river=RIVER,
-    )
-    return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
-
-
-def schema_from(
-    values: Iterable[bytes | None],
-    config: Config,
-    documents: Callable[[bytes | None], Mapping[str, Any]] = parse,
-) -> Schema:
-    """The features that the first observations in the topic show. Texts are not inferred.
-
-    `documents` decodes a record.
-
-    Raises
-    ------
-    ConfigError
-        There are no observations yet, or none with a usable feature.
-    """
-    records = []
-    for value in values:
-        try:
-            records.append(documents(value))
-        except RecordError:
-            continue
-    exclude = {config.input.id, config.input.label or config.input.id}
-    schema = schema_of(
-        infer(records[:SAMPLE_SIZE], exclude, text=False, missing=config.values.texts)
-    )
-    if not schema.fields:
-        raise ConfigError(
-            f"[features] is missing, and the {len(records)} observations of "
-            f"{config.input.observations} show no feature; declare [features] or fill the topic "
-            "first"
-        )
-    return schema
-
-
-def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
-    """The first observations of each partition, read without consuming them."""
-    parts = [p for p in found.inputs if p.topic == config.input.observations]
-    starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
-    ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
-    for fetched in log.read(starts, ends):
-        yield from fetched.values
-
-
 def _from_snapshots(
     config: Config,
     origin: JournalOrigin,
@@ -547,7 +479,9 @@ def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
     )
 
 
-def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
+def _empty(
+    config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
+) -> Shard:
     defaults = journal.defaults_of(identity)
     return shard_of(
         with_settings(config, identity.identity, defaults),
@@ -561,6 +495,8 @@ def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
         codec_rules=identity.codec,
         defaults=defaults,
         predictions_schema=found.predictions_schema,
+        learned=learned,
+        imported="" if identity.model is msgspec.UNSET else str(identity.model),
     )
 
 

@@ -22,6 +22,7 @@ from consumers.shard.models import (
 )
 from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
+from stream.data.state import State
 from stream.drift import DriftRule
 from stream.join.join import RULES
 
@@ -42,9 +43,12 @@ def shard_of(
     defaults: Defaults | None = None,
     wire: str | None = None,
     predictions_schema: int = 0,
+    learned: State | None = None,
+    imported: str = "",
 ) -> Shard:
     """The empty shard of a configuration. `defaults`: those of its journal, by default those of
-    this version. `wire`: the wire format, by default the configured one."""
+    this version. `wire`: the wire format, by default the configured one. `learned`: the state of
+    the model with which it begins, by default an empty one. `imported`: where that comes from."""
     # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
     # it started.
     first = join_rules == 1
@@ -54,6 +58,8 @@ def shard_of(
     classes = (
         classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
     )
+    if learned is not None:
+        learner.load_state(learned)
     spec = ShardSpec(
         name=config.name,
         model=learner_type(config.model, defaults),
@@ -89,6 +95,7 @@ def shard_of(
         wire=config.input.format if wire is None else wire,
         reader_schema=config.input.reader_schema,
         predictions_schema=predictions_schema,
+        imported=imported,
     )
     return Shard(spec, learner)
 

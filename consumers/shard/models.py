@@ -34,6 +34,7 @@ __all__ = [
     "explainable",
     "explained",
     "limited",
+    "one_vs_rest",
     "two_classes_only",
     "unused",
 ]
@@ -83,7 +84,7 @@ def build(
     ConfigError
         The model has no such parameter, cannot use it, or has no memory for two classes.
     """
-    several = _several(model, defaults, classes)
+    several = one_vs_rest(model, defaults, classes)
     try:
         if model.type.startswith("river:"):
             return _river(model, several)
@@ -302,7 +303,7 @@ def _name(learner: Learner) -> str:
     return type(learner).__name__
 
 
-def _several(model: LearnerConfig, defaults: Defaults, classes: int | None) -> bool:
+def one_vs_rest(model: LearnerConfig, defaults: Defaults, classes: int | None) -> bool:
     """Whether a classifier of river that knows two classes becomes one for each class.
 
     By the configuration, not by the labels: the kind of a model cannot change in the middle of a

@@ -147,6 +147,8 @@ class ShardSpec:
         The schema to which observations are converted; None: each keeps its own.
     predictions_schema
         The id of the registered schema of predictions; 0: the format has none.
+    imported
+        Where the model comes from with which it began; empty: it began with an empty one.
     """
 
     name: str
@@ -183,6 +185,7 @@ class ShardSpec:
     wire: str = "json"
     reader_schema: str | None = None
     predictions_schema: int = 0
+    imported: str = ""
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
         """A decoder of observations: JSON, or the wire format with these schemas."""

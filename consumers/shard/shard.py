@@ -153,6 +153,12 @@ class Shard:
         return self._contest.champion
 
     @property
+    def champion_learner(self) -> Learner:
+        """The learner whose predictions are written."""
+        every = self._contest.contestants()
+        return next(c for c in every if c.name == self.champion).machine.learner
+
+    @property
     def unsaved(self) -> list[str]:
         """Models whose state must not be saved. If there is one, the shard is not saved."""
         everyone = self._contest.contestants()
@@ -472,6 +478,7 @@ class Shard:
             self.learner.expert_weights,
             bad_values=self._bad_values(),
             budget=None if self._machine.budget is None else self._machine.budget.view(),
+            imported=self.spec.imported,
         )
 
     def _bad_values(self) -> dict[str, int]:
@@ -480,12 +487,9 @@ class Shard:
         return {f.name: self._bad[f.name] for f in fields}
 
     def _label_view(self, champion: Progressive) -> LabelView:
-        join, label_delays = self._machine.join, self._machine.join.label_delays
-        estimate = champion.estimate.view()
-        delays = tuple(label_delays.delays)
-        return LabelView(
-            delays, label_delays.delay_ms, label_delays.coverage, join.waited, estimate
-        )
+        join, delays = self._machine.join, self._machine.join.label_delays
+        estimate, every = champion.estimate.view(), tuple(delays.delays)
+        return LabelView(every, delays.delay_ms, delays.coverage, join.waited, estimate)
 
     def _challenger_view(self, of: Contestant) -> ChallengerView:
         return ChallengerView(
@@ -498,24 +502,20 @@ class Shard:
 
     def _name_and_type(self, name: str) -> tuple[str, str]:
         """Name and type of a model, as predictions show them."""
-        return (
-            (name, self._challenger_set.types(self.spec.defaults)[name])
-            if name
-            else (self.spec.name, self.spec.model)
-        )
+        if name:
+            return name, self._challenger_set.types(self.spec.defaults)[name]
+        return self.spec.name, self.spec.model
 
     def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
         if risk is None:
             return None
-        rejected = self._counts["rejected"]
+        rejected, actions = self._counts["rejected"], dict(self._actions)
         by_window = dict(zip(windows(risk.window), risk.windows, strict=True))
-        actions = dict(self._actions)
         return RiskView(risk.value, risk.count, rejected, actions, risk.constant, by_window)
 
     def copied(self, journal: Partition, position: int) -> ModelCopy:
         """A copy of what the shard predicts with, at this journal position. O(bytes)."""
-        every, budget = self._contest.contestants(), self._machine.budget
-        learner = next(c for c in every if c.name == self.champion).machine.learner
+        learner, budget = self.champion_learner, self._machine.budget
         with self.pickling():
             state = learner.to_state()
         saved = None if budget is None else budget.to_state()

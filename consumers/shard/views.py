@@ -319,6 +319,9 @@ class ShardView:
         if such a value makes a dead letter.
     budget
         The budget of false positives; None without one.
+    imported
+        Where the model comes from that was imported; empty: none was. No number covers what that
+        model did before.
     guesses
         Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
         adds it, because it depends on what was found before: it is not taken from the state.
@@ -350,6 +353,7 @@ class ShardView:
     experts: Mapping[str, float] = field(default_factory=dict)
     bad_values: Mapping[str, int] = field(default_factory=dict)
     budget: BudgetView | None = None
+    imported: str = ""
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
 
     def worse_than_guessing(self, model: str) -> Sequence[BetterGuess]:

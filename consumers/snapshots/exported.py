@@ -1,7 +1,7 @@
-"""Load a model from a snapshot file, for notebooks and other programs.
+"""From a shard's state to a model file, and from a file to a learner.
 
-Rule: the file names its learner and the parameters, so no configuration is needed. A file that is
-damaged or cannot be verified gives no model.
+Rule: a file names its learner, parameters and fields, so no configuration is needed. A file that is
+damaged or cannot be verified gives no model, and a pickle is read only if the caller trusts it.
 """
 
 from __future__ import annotations
@@ -9,42 +9,62 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from pydantic import ValidationError
+
 from consumers.base.errors import ConfigError, SnapshotError
-from consumers.config.auto import Defaults
-from consumers.config.learner import ModelConfig, accepted_keys
-from consumers.journal.records import defaults_of
-from consumers.shard.challengers import ChallengerSet
-from consumers.shard.models import build, classes_that_fit
-from consumers.snapshots.format import from_bytes
-from stream.data.schema import Field, Schema
+from consumers.config.auto import Defaults, auto_of
+from consumers.config.learner import (
+    ChallengerConfig,
+    LearnerConfig,
+    ModelConfig,
+    accepted_keys,
+    uses_river,
+)
+from consumers.config.load import message
+from consumers.journal.records import IdentityRecord, defaults_of
+from consumers.shard.challengers import ChallengerSet, challenger_block
+from consumers.shard.models import build, classes_that_fit, limited, one_vs_rest
+from consumers.snapshots import format as snapshots
+from consumers.snapshots import model_file
+from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.model_file import Labels, Limits, ModelInfo
+from stream.data.schema import Field, Label, Schema
 from stream.data.state import State
-from stream.errors import StateError
-from stream.learner.base import Learner
+from stream.errors import StreamError
+from stream.learner.base import MAX_CLASSES, Learner
 
-__all__ = ["load_model"]
+__all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model"]
+
+_FAULTS = (ConfigError, StreamError, LookupError, TypeError, ValueError, ArithmeticError)
 
 
-def load_model(path: str | Path, key: str | None = None) -> Learner:
-    """The champion of a snapshot, as `rebuild --export` and `snapshots export` write it.
+def load_model(path: str | Path, key: str | None = None, trust_pickle: bool = False) -> Learner:
+    """The learner of a model file, as `headwater export` writes it, or of a snapshot.
 
     Parameters
     ----------
     path
         The file.
     key
-        The service's `[snapshots] key`, if it has one.
+        The `[snapshots] key` with which it was signed. A model file is readable without the key,
+        and its signature is then not checked; a signed snapshot is refused without it.
+    trust_pickle
+        Whether a model of river may be loaded. Its state is a pickle, and loading a pickle runs the
+        code in it.
 
     Returns
     -------
     Learner
-        The champion at that time, with everything it had learned. It accepts dicts by the fields of
-        the service: a string is a text if its field is a text. It may continue to learn, which
-        changes neither the file nor the service.
+        The champion at that time, bit for bit, with its bounds and everything it had learned. It
+        accepts dicts by the fields of the service: a string is a text if its field is a text. It
+        may continue to learn, which changes neither the file nor the service.
 
     Raises
     ------
     SnapshotError
-        The file is damaged, not signed with the key, not a snapshot, or holds a river model.
+        The file is damaged, not signed with the key, another file, of a newer version, or holds a
+        model of river that is not trusted.
 
     Notes
     -----
@@ -52,39 +72,154 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
 
     Examples
     --------
-    >>> load_model("no-such-file.hws")
+    >>> load_model("no-such-model.hw")
     Traceback (most recent call last):
-    consumers.base.errors.SnapshotError: no-such-file.hws: No such file or directory
+    consumers.base.errors.SnapshotError: no-such-model.hw: No such file or directory
     """
     try:
-        about, state = from_bytes(Path(path).read_bytes(), key)
+        data = Path(path).read_bytes()
+        if data.startswith(model_file.MAGIC):
+            info, state = model_file.from_bytes(data, key)
+        else:
+            info, state = extracted(*snapshots.from_bytes(data, key))
+        return learned(info, state, trust_pickle=trust_pickle)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from None
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
-    if about.entry is None:
-        raise SnapshotError(f"{path}: its configuration is missing; export the snapshot again")
-    identity = about.entry.identity
+
+
+def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Learner:
+    """The learner of a model file, with its state.
+
+    Raises
+    ------
+    SnapshotError
+        This version cannot load it, or its fingerprint differs.
+    """
+    block, river = dict(info.learner), False
     try:
-        learner, saved = _champion(identity, state, defaults_of(about.entry))
-        learner.load_state(saved)
-    except (ConfigError, StateError, KeyError, TypeError, ValueError) as error:
-        raise SnapshotError(f"{path}: this version cannot load its model: {error}") from None
-    fields = tuple(Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
-    return learner.declare(Schema(fields))
+        river = uses_river(block)
+        if river and not trust_pickle:
+            raise SnapshotError(
+                f"it holds {block['type']} as a pickle, and loading a pickle runs the code in it; "
+                "if you trust the file, pass trust_pickle=True"
+            )
+        schema = _schema(info.fields)
+        model = LearnerConfig.model_validate({**block, **({"trust_pickle": True} if river else {})})
+        classes = MAX_CLASSES if info.one_vs_rest else 2
+        learner = build(model, defaults_in(info), classes)
+        if info.limits is not None:
+            learner.limit(info.limits.max_bytes, schema, info.limits.max_classes)
+        learner.load_state(state)
+        learner.declare(schema)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        why = f"{'.'.join(map(str, wrong['loc']))}: {message(wrong)}"
+        raise SnapshotError(f"this version cannot load its model: {why}") from None
+    except _FAULTS as error:
+        raise SnapshotError(f"this version cannot load its model: {error}") from None
+    # The pickle of a model has other bytes after loading.
+    if info.fingerprint and not river and learner.fingerprint() != info.fingerprint:
+        raise SnapshotError("damaged: the loaded model has another fingerprint than the file")
+    return learner
 
 
-def _champion(identity: dict[str, Any], state: State, defaults: Defaults) -> tuple[Learner, State]:
-    """The empty learner of the champion, and its state."""
-    model = ModelConfig.model_validate(accepted_keys(identity["model"]))
-    learner = build(model, defaults)
-    name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
-    if not name:
-        return learner, state.nested("machine").nested("learner")
-    saved = state.nested("lineup").header
-    challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
-    corrections = identity["labels"].get("corrections", False)
-    classes = classes_that_fit(model, learner)
-    champion = challenger_set.learner(name, (), classes, corrections, None, defaults)
-    number = state.nested("roster").nested("roster").header["names"].index(name)
-    return champion, state.nested("roster").nested(f"shadow {number}").nested("learner")
+def defaults_in(info: ModelInfo) -> Defaults:
+    """What the service of the file left open."""
+    auto = auto_of(_schema(info.fields)) if info.auto is None else info.auto
+    return Defaults(info.first_defaults, auto)
+
+
+def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
+    """The champion in the state of a shard, as model file.
+
+    Raises
+    ------
+    SnapshotError
+        The state has no champion that this version knows, or no configuration.
+    """
+    if about.entry is None:
+        raise SnapshotError("its configuration is missing; export the snapshot again")
+    try:
+        return _extracted(about, about.entry, state)
+    except _FAULTS as error:
+        raise SnapshotError(f"this version cannot load its model: {error}") from None
+
+
+def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tuple[ModelInfo, State]:
+    defaults, schema = defaults_of(entry), _schema(entry.fields)
+    model = ModelConfig.model_validate(accepted_keys(entry.identity["model"]))
+    learner, block = build(model, defaults), challenger_block(model)
+    several = one_vs_rest(model, defaults, None)
+    classes = (
+        classes_that_fit(model, learner) if defaults.first else limited(model, learner, schema)
+    )
+    lineup = dict(state.nested("lineup").header) if "lineup" in state.header else {}
+    if name := lineup.get("champion", ""):
+        rivals = ChallengerSet(lineup["challengers"], lineup["threshold"])
+        bounds = (
+            classes,
+            entry.identity["labels"].get("corrections", False),
+            None if defaults.first else schema,
+            defaults,
+        )
+        learner = rivals.learner(name, (), *bounds)
+        challenger = ChallengerConfig.model_validate({**rivals.challengers[name], "name": name})
+        block, several = challenger_block(challenger), one_vs_rest(challenger, defaults, classes)
+        number = state.nested("roster").nested("roster").header["names"].index(name)
+        saved = state.nested("roster").nested(f"shadow {number}").nested("learner")
+    else:
+        saved = state.nested("machine").nested("learner")
+    header = dict(saved.header)
+    limits = None if learner.limits is None else Limits(*learner.limits)
+    info = ModelInfo(
+        learner=block,
+        auto=dict(defaults.auto) if block["type"] == "auto" else None,
+        first_defaults=defaults.first,
+        one_vs_rest=several,
+        limits=limits,
+        fields=list(entry.fields),
+        values=dict(entry.identity.get("values", {})),
+        labels=Labels(kind_of(header["classes"]), list(header["classes"])),
+        source=_source(about, entry, state, name),
+        fingerprint="",
+        state=header,
+    )
+    return info, saved
+
+
+def _source(
+    about: SnapshotInfo, entry: IdentityRecord, state: State, champion: str
+) -> dict[str, Any]:
+    """Where the model comes from."""
+    found = {
+        "service": about.name,
+        "shard": about.shard,
+        "model": champion or about.name,
+        "journal": about.identity,
+        "position": about.position,
+        "record": about.seq,
+        "clock": about.now,
+        "learned": state.nested("shard").header["counts"].get("learned", 0),
+        "versions": about.versions,
+    }
+    if entry.model is not msgspec.UNSET:
+        found["imported"] = {"sha256": entry.model.sha256, **entry.model.source}
+    return found
+
+
+def _schema(fields: list[tuple[str, str]]) -> Schema:
+    return Schema(tuple(Field(name, kind) for name, kind in fields))  # type: ignore[arg-type]
+
+
+def kind_of(labels: list[Label]) -> str:
+    """The kind of labels, "" without any.
+
+    Examples
+    --------
+    >>> kind_of(["spam"]), kind_of([0, 1]), kind_of([True]), kind_of([])
+    ('text', 'integer', 'boolean', '')
+    """
+    kinds = {bool: "boolean", int: "integer", str: "text"}
+    return kinds[type(labels[0])] if labels else ""

@@ -240,7 +240,8 @@ class ShardStatus(Struct, frozen=True):
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
     last one failed; None after a newer snapshot was written. `worse_than_guessing` and
     `only_one_class` (all labels so far are equal, or all that are scored) are sentences with what
-    to try; None if it is not so.
+    to try; None if it is not so. `imported` is the origin of an imported model: the scores do not
+    cover what it did before.
     """
 
     number: int
@@ -269,6 +270,7 @@ class ShardStatus(Struct, frozen=True):
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None
     experts: list[tuple[str, float]] = []
+    imported: str | None = None
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

@@ -188,6 +188,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         contenders=_contenders(view),
         drift=_drift(view.drift),
         experts=[(name, round(weight, 4)) for name, weight in view.experts.items()],
+        imported=view.imported or None,
         latest=[_prediction(p) for p in reversed(status_feed.latest)],
         dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
         stream_time=view.stream_time,

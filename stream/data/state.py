@@ -105,7 +105,7 @@ class State:
             came = f"{len(data):,} bytes" if isinstance(data, bytes) else type(data).__name__
             raise StateError(
                 f"expected a state made by to_bytes, got {came} that are damaged or another "
-                f"file ({type(error).__name__})"
+                f"file ({type(error).__name__}); headwater.load reads the files of a service"
             ) from None
         return State(header, arrays)
 

@@ -312,8 +312,8 @@ class Quality:
         labels = tuple(classes)
         confusion, baselines = self._confusion.copy(), self._baselines.copy()
         calibration, sums = self._calibration.copy(), self._sums.tolist()
-        n, self._viewed = self._filled, True
-        ring = (self._codes[:, :n], self._measures[:, :n], self._posterior[:n])
+        filled, self._viewed = self._filled, True
+        ring = (self._codes[:, :filled], self._measures[:, :filled], self._posterior[:filled])
         rows = PredictionTable(*ring, len(confusion))
 
         def counted(which: int) -> Scores:
@@ -329,7 +329,11 @@ class Quality:
 
         made = (partial(counted, 0), partial(rows.scores, labels), partial(counted, 1))
         scores = _Lazy(dict(zip(windows(self.window), made, strict=True)))
-        return QualityView(labels, confusion[..., 0].astype(np.int64), scores, self.unscored)
+        known = len(confusion)
+        n = max(known, len(labels))  # a class may be learned and not scored yet
+        counts = np.zeros((n, n), dtype=np.int64)
+        counts[:known, :known] = confusion[..., 0]
+        return QualityView(labels, counts, scores, self.unscored)
 
     def to_state(self) -> State:
         """A copy of the whole state."""

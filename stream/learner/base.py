@@ -128,6 +128,11 @@ class Learner(Many, abc.ABC):
         return {}
 
     @property
+    def limits(self) -> tuple[int, int] | None:
+        """The bytes and classes that `limit` allowed; None: it was not called."""
+        return None if self._limited is None else (self._limited[0], self._limited[2])
+
+    @property
     def max_classes(self) -> int:
         """The largest number of classes it can have."""
         return self._classes.bound

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from consumers.base.errors import SnapshotError
-from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.config import load
-from consumers.snapshots.exported import load_model
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
@@ -34,17 +31,16 @@ def ran(tmp_path: Path, capsys: Said) -> str:
     return str(path)
 
 
-def test_rebuild_tells_how_good_it_was_then(ran: str, tmp_path: Path, capsys: Said) -> None:
-    """As a report, as JSON, and as a snapshot to keep."""
+def test_rebuild_tells_how_good_it_was_then(ran: str, capsys: Said) -> None:
+    """As a report, and as JSON."""
     assert main(["rebuild", ran, "--at", "4", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert main(["rebuild", ran, "--at", "4", "--export", str(tmp_path / "then.hws")]) == 0
+    assert main(["rebuild", ran, "--at", "4"]) == 0
     shown = capsys.readouterr().out
 
     assert told["moment"]["entry"] == 3
     assert told["source"]["entries"] == 3
     assert told["fingerprint"] in shown
-    assert (tmp_path / "then.hws").stat().st_size > 1000
 
 
 def test_rebuild_from_a_snapshot_counts_all_that_the_model_rests_on(ran: str, capsys: Said) -> None:
@@ -61,71 +57,6 @@ def test_rebuild_from_a_snapshot_counts_all_that_the_model_rests_on(ran: str, ca
     assert (told["records"], told["replayed"]) == (600, 0)
     counts = "600 records (300 observations, 300 labels)"
     assert f"{counts}; 0 of them replayed after a snapshot" in shown
-
-
-def test_exported_model_is_the_one_that_predicted(ran: str, tmp_path: Path, capsys: Said) -> None:
-    """Python loads it without a configuration: the same answers as the service's own learner."""
-    assert main(["rebuild", ran, "--at", "4", "--export", str(tmp_path / "then.hws")]) == 0
-    capsys.readouterr()
-
-    model = load_model(tmp_path / "then.hws")
-    again = load_model(tmp_path / "then.hws")
-
-    assert type(model).__name__ == "GaussianNB"
-    assert model.classes == again.classes != []
-    x, y = phishing(1)[0]
-    assert model.predict_proba_one(x) == again.predict_proba_one(x)
-    model.learn_one(x, y)
-    assert model.fingerprint() != again.fingerprint()
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["MixedNB", "GaussianNB", "GaussianBayes", "CategoricalNB", "MultinomialNB", "BernoulliNB"],
-)
-def test_exported_model_takes_values_by_the_kinds_of_the_service(
-    tmp_path: Path, capsys: Said, kind: str
-) -> None:
-    """Numbers, truth values, codes and texts of a dict: the probabilities the service predicts."""
-    url, path = f"sqlite:{tmp_path / 'log.db'}", tmp_path / "kinds.toml"
-    path.write_text(
-        f'name = "svc"\ninput = {{ transport = "{url}", observations = "obs", label = "y" }}\n'
-        f'model = {{ type = "{kind}" }}\nhttp = {{ enabled = false }}\n[features]\n'
-        'amount = "numeric"\nnote = "text"\nurgent = "binary"\nzip = "categorical"\n'
-    )
-    xs = [
-        {"amount": i % 7 + (i % 3) / 3, "zip": 8000 + i % 4, "urgent": i % 2, "note": note}
-        for i, note in enumerate(["gift card urgent", "the usual rent", "gift for you"] * 20)
-    ]
-    lines = [{"id": str(i), **x, "y": i % 3 == 0} for i, x in enumerate(xs)]
-    for name, part in (("first", lines[:-1]), ("last", lines[-1:])):
-        file = tmp_path / f"{name}.jsonl"
-        file.write_text("\n".join(map(json.dumps, part)))
-        assert main(["produce", "obs", str(file), "--config", str(path)]) == 0
-        assert main(["run", str(path), "--drain"]) == 0
-        if name == "first":
-            export = ["--at", "9999-01-01T00:00:00Z", "--export", str(tmp_path / "then.hws")]
-            assert main(["rebuild", str(path), *export]) == 0
-    with closing(open_log(url)) as log:
-        start = {Partition("svc-predictions", 0): 0}
-        *_, last = (part.values[-1] for part in log.read(start, log.end_offsets(list(start))))
-
-    model = load_model(tmp_path / "then.hws")
-    made = {label: round(p, 15) for label, p in model.predict_proba_one(xs[-1]).items()}
-    assert made == {label: round(p, 15) for label, p in json.loads(last)["probabilities"]}
-
-
-@pytest.mark.parametrize("damage", ["cut", "flipped", "other"])
-def test_export_that_is_damaged_gives_no_model(ran: str, tmp_path: Path, damage: str) -> None:
-    """One line says which file, and what is wrong with it."""
-    path = tmp_path / "then.hws"
-    assert main(["rebuild", ran, "--at", "4", "--export", str(path)]) == 0
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= damage == "flipped"
-    path.write_bytes({"cut": data[:-1], "flipped": data, "other": b"x" + data}[damage])
-
-    with pytest.raises(SnapshotError, match=r"then\.hws: (damaged|not a snapshot)"):
-        load_model(path)
 
 
 def test_audit_makes_the_prediction_again(ran: str, capsys: Said) -> None:
@@ -285,19 +216,6 @@ def test_the_past_of_a_lost_journal_is_not_that_of_a_service_that_never_ran(
 
     assert main(["audit", ran, "200"]) == 2
     assert "has run before (a snapshot at journal position" in capsys.readouterr().err
-
-
-def test_an_export_that_cannot_be_written_is_one_line(
-    ran: str, tmp_path: Path, capsys: Said
-) -> None:
-    """And one that can is for its owner only, as every snapshot is."""
-    (tmp_path / "file").touch()
-    bad, good = tmp_path / "file" / "x.hws", tmp_path / "x.hws"
-
-    assert main(["rebuild", ran, "--at", "4", "--export", str(bad)]) == 1
-    assert f"cannot write {bad}" in capsys.readouterr().err.splitlines()[-1]
-    assert main(["rebuild", ran, "--at", "4", "--export", str(good)]) == 0
-    assert good.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_is_of_another_shard_says_which(tmp_path: Path, capsys: Said) -> None:

@@ -91,7 +91,7 @@ def test_service_continues_with_the_new_model(ran: Path, tmp_path: Path, capsys:
         told = json.loads(capsys.readouterr().out)
         assert told["same"]
         kinds[id_] = told["prediction"]["model"]["type"]
-    assert main(["rebuild", config, "--at", "3", "--export", str(tmp_path / "then.hws")]) == 0
+    assert main(["export", config, "--at", "3", str(tmp_path / "then.hw")]) == 0
     assert main(["snapshots", "verify", config]) == 0
     verified = capsys.readouterr().out
     assert main(["rollback", config, "--to", "4", "--yes"]) == 0
@@ -104,7 +104,7 @@ def test_service_continues_with_the_new_model(ran: Path, tmp_path: Path, capsys:
     assert ".hws" in shown
     assert "WARN" not in log
     assert kinds == {"100": "GaussianNB", "220": "MixedNB"}
-    assert type(load_model(tmp_path / "then.hws")).__name__ == "GaussianNB"
+    assert type(load_model(tmp_path / "then.hw")).__name__ == "GaussianNB"
     assert "other settings" in verified
     assert "headwater relearn CONFIG" in refused
     (line,) = (x for x in rolled_back.splitlines() if x.startswith("settings"))

@@ -6,7 +6,7 @@ import pytest
 
 from consumers.config.auto import Defaults
 from consumers.config.learner import ModelConfig
-from consumers.service import recovery
+from consumers.service import beginning
 from consumers.shard.models import build
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
@@ -29,7 +29,7 @@ def test_journal_begun_before_goes_on_with_the_first_defaults(make_service, monk
     service = make_service()
     fill(service.log, phishing())
     with monkeypatch.context() as patch:
-        patch.setattr(recovery, "RULES", 1)
+        patch.setattr(beginning, "RULES", 1)
         service.run(stop_after=20, **CHALLENGED)
     view = service.run(**CHALLENGED)
     ran = from_bytes(service.snapshots()[-1].read_bytes())[1]

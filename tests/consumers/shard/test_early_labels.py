@@ -11,7 +11,7 @@ import pytest
 from consumers.base.records import Outgoing
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord, mark_of
-from consumers.service import recovery
+from consumers.service import beginning
 from consumers.snapshots.format import from_bytes
 from stream import GaussianNB
 from stream.compat import RiverClassifier
@@ -103,7 +103,7 @@ def test_journal_begun_under_rules_1_goes_on_and_replays_under_them(
     service = make_service()
     begin(service, junk(60), 200)
     with monkeypatch.context() as patch:
-        patch.setattr(recovery, "RULES", 1)
+        patch.setattr(beginning, "RULES", 1)
         service.run(max_records=20, stop_after=10)
     view = service.run()
     ran = from_bytes(service.snapshots()[-1].read_bytes())[1]

@@ -1,0 +1,148 @@
+"""`headwater import`: a new service that begins with a model from a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from consumers.commands.meter import metered
+from consumers.commands.past import ConfigArgument, JsonOption
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.service.importing import ModelToImport
+    from consumers.transports.protocol import Log
+
+__all__ = ["import_"]
+
+
+def import_(
+    config: ConfigArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The model file: model.hw.")],
+    unsigned: Annotated[
+        bool,
+        typer.Option("--unsigned", help="Accept a file that [snapshots] key has not signed."),
+    ] = False,
+    new_journal: Annotated[
+        bool,
+        typer.Option(
+            "--new-journal", help="Start a new journal although the service has run before."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a new service from a model file. `headwater run` then continues it.
+
+    The service must not have run before. [model] and [features] must be those of the file; without
+    [features] those of the file are used. The file is written to the journal, so the file itself is
+    not needed afterwards, and every replay starts with it. With several shards each begins with the
+    same model. Scores begin at zero. After an interruption repeat the command.
+
+    \b
+    Examples:
+      headwater export visits.toml model.hw
+      headwater import visits-2.toml model.hw
+      headwater run visits-2.toml
+    """
+    from consumers.base.errors import ConfigError, SnapshotError
+    from consumers.commands.transport import check_topics, has_directory, is_absent
+    from consumers.config import load
+    from consumers.service.importing import checked
+    from consumers.snapshots.places import Directory
+    from consumers.transports import open_log
+    from consumers.transports.registry import transport_of
+
+    settings = load(config)
+    url = settings.input.transport
+    if transport_of(url).private:
+        raise ConfigError(f"import needs a log that outlives this command, got {url}")
+    try:
+        model = checked(settings, Directory(file.parent).read(file.name), unsigned=unsigned)
+    except (ConfigError, SnapshotError) as error:
+        raise type(error)(f"{file}: {error}") from None
+    began = time.perf_counter()
+    if is_absent(url) and has_directory(url):  # opening it would create an empty log
+        check_topics(settings, config, settings.input_topics, ())
+    with closing(open_log(url, kafka=settings.kafka)) as log:
+        fresh = _imported(config, settings, log, model, new_journal=new_journal)
+    result = {
+        "service": settings.name,
+        "shards": len(fresh),
+        "already": fresh.count(False),
+        "sha256": model.record.sha256,
+        "bytes": model.record.size,
+        "fingerprint": model.info.fingerprint,
+        "source": model.info.source,
+        "seconds": time.perf_counter() - began,
+    }
+    _report(result, model, as_json=as_json)
+
+
+def _imported(
+    file: Path, config: Config, log: Log, model: ModelToImport, *, new_journal: bool
+) -> list[bool]:
+    """Import into each shard. Which of them did not begin with the model before."""
+    from consumers.commands.run import make_own_topics
+    from consumers.commands.transport import check_topics
+    from consumers.service.importing import import_model
+    from consumers.service.partitioning import check_partitioning
+    from consumers.service.recovery import sources
+    from consumers.snapshots.store import open_store
+    from consumers.transports.registry import transport_of
+
+    makes = transport_of(config.input.transport).creates_topics
+    wanted = config.input_topics if makes else config.topics.values()
+    check_topics(config, file, wanted, log.describe(config.topics.values()))
+    make_own_topics(config, log)
+    check_partitioning(config, log)
+    fresh = []
+    with ExitStack() as stack:
+        progress = stack.enter_context(metered("parts written"))
+        for shard in range(config.scale.shards):
+            found, store = sources(config, log, shard), open_store(config, shard)
+            now = time.time_ns() // 1_000_000
+            fresh.append(
+                import_model(
+                    config,
+                    log,
+                    found,
+                    store,
+                    model,
+                    now=now,
+                    new_journal=new_journal,
+                    progress=progress,
+                )
+            )
+    return fresh
+
+
+def _report(result: dict[str, Any], model: ModelToImport, *, as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+        return
+    from consumers.config.units import counted
+
+    source, kind = result["source"], model.info.learner["type"]
+    lines = {
+        "model": f"{source['model']} ({kind}) of {source['service']} at journal position "
+        f"{source['position']}, {source['learned']:,} labels learned",
+        "fields": f"{len(model.info.fields)}, {len(model.info.labels.classes)} classes",
+        "fingerprint": result["fingerprint"],
+        "journal": f"{result['service']}: {result['bytes']:,} bytes in "
+        f"{counted(model.record.parts, 'part')}, then record 0",
+        "scores": "begin at zero",
+    }
+    if result["already"]:
+        lines["already"] = (
+            f"{result['already']} of {result['shards']} shards began with this model before: "
+            "nothing was written for them"
+        )
+    for name, value in lines.items():
+        typer.echo(f"{name:11} {value}")

@@ -1,0 +1,100 @@
+"""An imported model in the journal: its file in parts, in records before the identity.
+
+Rule: parts are bytes, not history. `consumers.journal.reader.entries` skips them, so nothing
+that reads the history sees them. The identity names the file by its hash, and without the identity
+they mean nothing: an import that was interrupted leaves parts that nobody reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from consumers.base.errors import TransportError
+from consumers.base.records import Outgoing, Partition
+from consumers.journal.records import ImportedModel
+from consumers.transports.protocol import Log
+
+__all__ = [
+    "MOST_BYTES",
+    "PART_KEY",
+    "ModelPart",
+    "has_parts",
+    "joined_parts",
+    "part_count",
+    "parts_of",
+]
+
+PART_BYTES = 256 * 1024  # in JSON 350 kB: a third of what a topic of Kafka takes by default
+MOST_BYTES = 2**30  # of a file that can be imported
+PART_KEY = b"model"  # the keys of all other records are numbers
+
+
+class ModelPart(msgspec.Struct, tag="model", tag_field="kind", frozen=True):
+    """One part of the file with this hash. In JSON its bytes are base64."""
+
+    sha256: str
+    part: int
+    parts: int
+    data: bytes
+
+
+_decoder = msgspec.json.Decoder(ModelPart)
+
+
+def part_count(size: int) -> int:
+    """How many parts a file of this size has.
+
+    Examples
+    --------
+    >>> part_count(1), part_count(256 * 1024), part_count(256 * 1024 + 1)
+    (1, 1, 2)
+    """
+    return -(-size // PART_BYTES)
+
+
+def parts_of(data: bytes, journal: Partition, now: int) -> Iterator[Outgoing]:
+    """The file as records of the journal's topic, in order."""
+    sha256, count = hashlib.sha256(data).hexdigest(), part_count(len(data))
+    for part in range(count):
+        piece = data[part * PART_BYTES : (part + 1) * PART_BYTES]
+        value = msgspec.json.encode(ModelPart(sha256, part, count, piece))
+        yield Outgoing(journal.topic, PART_KEY, value, now, (), journal.number)
+
+
+def has_parts(log: Log, journal: Partition) -> bool:
+    """Whether the journal holds parts of a model."""
+    first, end = log.beginning_offsets([journal])[journal], log.end_offsets([journal])[journal]
+    if first >= end:
+        return False
+    return any(PART_KEY in fetched.keys for fetched in log.read({journal: first}, {journal: end}))
+
+
+def joined_parts(log: Log, journal: Partition, model: ImportedModel, first: int, end: int) -> bytes:
+    """The file, from the records of the journal from `first` up to `end`.
+
+    Raises
+    ------
+    TransportError
+        A part is missing or was changed.
+    """
+    found: dict[int, bytes] = {}
+    for fetched in log.read({journal: first}, {journal: end}) if first < end else ():
+        for key, value in zip(fetched.keys, fetched.values, strict=True):
+            if key != PART_KEY or len(found) == model.parts:
+                continue
+            try:
+                part = _decoder.decode(value or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if part.sha256 == model.sha256 and 0 <= part.part < model.parts:
+                found.setdefault(part.part, part.data)
+    data = b"".join(found[part] for part in sorted(found))
+    if len(found) < model.parts or hashlib.sha256(data).hexdigest() != model.sha256:
+        raise TransportError(
+            f"the journal {journal} no longer holds the imported model with which it began (sha256 "
+            f"{model.sha256[:16]}, {len(found)} of {model.parts} parts)"
+        )
+    return data

@@ -1,0 +1,118 @@
+"""Journal record 0: the beginning of a service, with an empty model or with an imported one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from consumers.base.errors import ConfigError, RecordError
+from consumers.codecs import json_document
+from consumers.codecs.json import parse
+from consumers.config import Config, infer, schema_of
+from consumers.config.auto import RIVER, Defaults, auto_of
+from consumers.config.sample import SAMPLE_SIZE
+from consumers.journal import records as journal
+from consumers.journal.records import IdentityRecord, ImportedModel
+from consumers.schemas.translate import Translator
+from consumers.service.live import Sources
+from consumers.transports.protocol import Log, Owner
+from stream.data.schema import Schema
+from stream.join.join import RULES
+
+__all__ = ["begin", "schema_from"]
+
+
+def begin(
+    config: Config,
+    log: Log,
+    owner: Owner,
+    found: Sources,
+    *,
+    now: int,
+    replaced: list[str],
+    schema: Schema | None = None,
+    defaults: Defaults | None = None,
+    model: ImportedModel | None = None,
+) -> int:
+    """Write journal record 0. Returns the journal's end after it.
+
+    Parameters
+    ----------
+    replaced
+        Traces of an earlier run.
+    schema, defaults, model
+        Those of an imported model.
+    """
+    # Ids before offsets, so that a topic recreated in between has another id at the next check.
+    described = log.describe(sorted({p.topic for p in found.inputs}))
+    if config.input.start == "earliest":
+        starts = log.beginning_offsets(found.inputs)
+    elif config.input.start == "latest":
+        starts = log.end_offsets(found.inputs)
+    else:
+        starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
+    schema = schema or config.declared_schema
+    if schema is None:
+        documents = Translator(config, config.input.reader_schema).document
+        schema = schema_from(_sample(config, log, found), config, documents)
+    entry = IdentityRecord(
+        config.name,
+        found.journal.number,
+        config.identity(),
+        [(f.name, f.kind) for f in schema.fields],
+        [(p.topic, p.number, at) for p, at in sorted(starts.items())],
+        born=uuid.uuid4().hex,
+        join=RULES,
+        codec=json_document.RULES,
+        replaces=replaced,
+        topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
+        auto=dict(auto_of(schema) if defaults is None else defaults.auto),
+        river=RIVER if defaults is None else defaults.river,
+        model=model or msgspec.UNSET,
+    )
+    return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
+
+
+def schema_from(
+    values: Iterable[bytes | None],
+    config: Config,
+    documents: Callable[[bytes | None], Mapping[str, Any]] = parse,
+) -> Schema:
+    """The features that the first observations in the topic show. Texts are not inferred.
+
+    `documents` decodes a record.
+
+    Raises
+    ------
+    ConfigError
+        There are no observations yet, or none with a usable feature.
+    """
+    records = []
+    for value in values:
+        try:
+            records.append(documents(value))
+        except RecordError:
+            continue
+    exclude = {config.input.id, config.input.label or config.input.id}
+    schema = schema_of(
+        infer(records[:SAMPLE_SIZE], exclude, text=False, missing=config.values.texts)
+    )
+    if not schema.fields:
+        raise ConfigError(
+            f"[features] is missing, and the {len(records)} observations of "
+            f"{config.input.observations} show no feature; declare [features] or fill the topic "
+            "first"
+        )
+    return schema
+
+
+def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
+    """The first observations of each partition, read without consuming them."""
+    parts = [p for p in found.inputs if p.topic == config.input.observations]
+    starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
+    ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
+    for fetched in log.read(starts, ends):
+        yield from fetched.values
