@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "sample": "Write a sample file of records with labels.",
     "init": "Look at a file or topic and write a configuration that runs.",
     "check": "Report all errors of a configuration.",
+    "doctor": "Check a configuration, and probe its log, disk and service.",
     "run": "Run the service: predict, learn when labels arrive, publish.",
     "replay": "Score a configuration on a file, without a broker.",
     "rebuild": "Rebuild the model as it was at an earlier moment.",

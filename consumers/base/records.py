@@ -20,6 +20,7 @@ __all__ = [
     "Partition",
     "Record",
     "Topic",
+    "TopicSettings",
     "Uncommitted",
     "credible",
     "record_bytes",
@@ -53,6 +54,19 @@ class Topic(NamedTuple):
     partitions: int
     id: str = ""
     epochs: tuple[int, ...] = ()
+
+
+class TopicSettings(NamedTuple):
+    """How long a log keeps the records of a topic, and on how many machines.
+
+    `retention_ms` and `retention_bytes` are -1 without a limit. `compacted`: whether it keeps
+    only the newest record of each key.
+    """
+
+    retention_ms: int
+    retention_bytes: int
+    compacted: bool
+    replicas: int
 
 
 class Uncommitted(NamedTuple):

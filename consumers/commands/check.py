@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.base.errors import ConfigError, HeadwaterError, UnreadableCodecError
-from consumers.base.secrets import masked
+from consumers.commands.findings import Report
 from consumers.commands.past import ConfigArgument
 from consumers.commands.transport import has_directory, is_absent
 from consumers.transports.registry import transport_of
@@ -24,26 +23,9 @@ if TYPE_CHECKING:
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
-__all__ = ["check"]
+__all__ = ["check", "counted_wrong", "inspect"]
 
 PROBED = 10  # newest records of each input partition; the last offset can be a marker
-
-
-@dataclass(slots=True)
-class CheckReport:
-    """Prints the results and counts the problems."""
-
-    problems: int = 0
-
-    def fine(self, what: str, text: str) -> None:
-        typer.echo(f"ok       {what}: {text}")
-
-    def note(self, what: str, text: str) -> None:
-        typer.echo(f"note     {what}: {text}")
-
-    def wrong(self, what: str, text: str) -> None:
-        self.problems += 1
-        typer.echo(f"wrong    {what}: {masked(text)}")
 
 
 def check(
@@ -58,8 +40,25 @@ def check(
     """
     from consumers.config import load
 
-    settings = load(config)
-    report = CheckReport()
+    report = Report()
+    inspect(load(config), config, report, create=create)
+    if report.problems:
+        raise ConfigError(f"{counted_wrong(report.problems)} with {config}, shown above")
+
+
+def counted_wrong(problems: int) -> str:
+    """A number of problems as the beginning of a sentence.
+
+    Examples
+    --------
+    >>> counted_wrong(2)
+    '2 things are wrong'
+    """
+    return f"{problems} {'thing is' if problems == 1 else 'things are'} wrong"
+
+
+def inspect(settings: Config, config: Path, report: Report, *, create: bool = False) -> None:
+    """Add what can be found without running the service."""
     report.fine("config", f"{config}, name {settings.name}")
     _check_model(settings, report)
     _show_rules(settings, report)
@@ -67,12 +66,9 @@ def check(
     _check_snapshots(settings, report)
     _check_http(settings, report)
     _check_topics(settings, config, create, report)
-    if report.problems:
-        things = "thing is" if report.problems == 1 else "things are"
-        raise ConfigError(f"{report.problems} {things} wrong with {config}, shown above")
 
 
-def _check_model(config: Config, report: CheckReport) -> None:
+def _check_model(config: Config, report: Report) -> None:
     from consumers.shard.models import (
         build,
         challenging,
@@ -118,7 +114,7 @@ def _check_model(config: Config, report: CheckReport) -> None:
                 report.fine("challenger", f"{challenger.name}, {challenger.type}")
 
 
-def _show_rules(config: Config, report: CheckReport) -> None:
+def _show_rules(config: Config, report: Report) -> None:
     """Show promotion, decision and drift; they were checked when the file was loaded."""
     promotion, rivals = config.promotion, len(config.challenger)
     if promotion.rule == "e_value" and rivals:
@@ -141,7 +137,7 @@ def _show_rules(config: Config, report: CheckReport) -> None:
             report.note("drift", f"{monitor}: its bound holds for 0 to 1; KSWIN takes any values")
 
 
-def _check_sources(config: Config, report: CheckReport) -> None:
+def _check_sources(config: Config, report: Report) -> None:
     if config.input.labels is None and config.input.label is None:
         report.note(
             "labels",
@@ -159,7 +155,7 @@ def _check_sources(config: Config, report: CheckReport) -> None:
             report.note("features", left)
 
 
-def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: CheckReport) -> None:
+def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Check that the oldest and the newest records of each input can be decompressed here."""
     from consumers.base.records import Partition
 
@@ -176,7 +172,7 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Chec
             report.wrong("codec", str(error))
 
 
-def _check_journal(config: Config, log: Log, topics: dict[str, int], report: CheckReport) -> None:
+def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Check that the journal belongs to this service, and is neither lost nor shortened."""
     from consumers.base.records import Partition
     from consumers.service.first_start import check_first_start
@@ -211,7 +207,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Che
             _check_left(config, [number], report)
 
 
-def _check_left(config: Config, numbers: Iterable[int], report: CheckReport) -> None:
+def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
     """Check whether the service has run before if its log or an input is missing."""
     from consumers.service.first_start import check_snapshots
     from consumers.snapshots.store import open_store
@@ -228,7 +224,7 @@ def _check_inputs(
     inputs: Sequence[Partition],
     origin: JournalOrigin,
     store: SnapshotStore,
-    report: CheckReport,
+    report: Report,
 ) -> None:
     """Check that the inputs are the logs that were consumed."""
     from consumers.service.inputs import consumed, differences, restarted
@@ -245,7 +241,7 @@ def _check_inputs(
         report.note("inputs", f"{partition} was added: it is read from its first record")
 
 
-def _check_snapshots(config: Config, report: CheckReport) -> None:
+def _check_snapshots(config: Config, report: Report) -> None:
     from consumers.snapshots.store import open_store
 
     try:
@@ -269,7 +265,7 @@ def _check_snapshots(config: Config, report: CheckReport) -> None:
         report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be created)'}")
 
 
-def _check_http(config: Config, report: CheckReport) -> None:
+def _check_http(config: Config, report: Report) -> None:
     if not config.http.enabled or config.http.web_config is None:
         return
     from consumers.web.access import load_web_config
@@ -283,7 +279,7 @@ def _check_http(config: Config, report: CheckReport) -> None:
         report.fine("http", f"access by {config.http.web_config}")
 
 
-def _check_topics(config: Config, path: Path, create: bool, report: CheckReport) -> None:
+def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
     from consumers.service.partitioning import objections
     from consumers.transports import open_log
 
@@ -335,7 +331,7 @@ def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     return log.topics()
 
 
-def _report_topics(config: Config, path: Path, topics: dict[str, int], report: CheckReport) -> None:
+def _report_topics(config: Config, path: Path, topics: dict[str, int], report: Report) -> None:
     makes = transport_of(config.input.transport).creates_topics
     for role, topic in config.topics.items():
         if topic in topics:

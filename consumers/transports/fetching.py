@@ -12,7 +12,14 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from typing import Protocol
 
 from consumers.base.errors import TransportError
-from consumers.base.records import UNBOUNDED, Fetched, Partition, Record, Uncommitted
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Partition,
+    Record,
+    TopicSettings,
+    Uncommitted,
+)
 from consumers.transports.protocol import ANY, Demand, nothing
 
 __all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller"]
@@ -92,6 +99,13 @@ class FetchingLog(ABC):
     def _rest(self, seconds: float) -> None:
         """Wait for news, at most this long."""
         time.sleep(seconds)
+
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
+        """None: every record is kept for ever."""
+        return {}
+
+    def check_writable(self, name: str) -> None:  # noqa: B027  memory can always be written
+        """Check that this process may write, without writing."""
 
     def member(self, name: str, topic: str) -> None:  # noqa: B027  there is nothing to do
         """None: one process runs every shard of a service on this log."""

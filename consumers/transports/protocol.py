@@ -20,6 +20,7 @@ from consumers.base.records import (
     Partition,
     Record,
     Topic,
+    TopicSettings,
     Uncommitted,
 )
 
@@ -149,6 +150,23 @@ class Log(Protocol):
             Name of the service.
         topic
             Its journal, with one partition per shard.
+        """
+
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
+        """How long these topics are kept. Empty if the log keeps every record for ever."""
+
+    def check_writable(self, name: str) -> None:
+        """Check that this process may write, without writing and without fencing anybody.
+
+        Parameters
+        ----------
+        name
+            Name of the service.
+
+        Raises
+        ------
+        TransportError
+            It may not.
         """
 
     def close(self) -> None:

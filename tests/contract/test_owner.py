@@ -446,3 +446,26 @@ def test_poll_yields_no_more_bytes_than_asked(log, own, make_topic, most) -> Non
     assert sorted(found) == list(range(len(records)))
     for parity in (0, 1):
         assert [i for i in found if i % 2 == parity] == list(range(parity, len(records), 2))
+
+
+def test_check_of_the_right_to_write_writes_nothing_and_fences_nobody(
+    log, connect, own, source, out, journal, values, unique
+):
+    """It is asked while a service runs."""
+    owner = own(source)
+    for _ in range(2):
+        connect().check_writable(unique)
+    owner.commit([Outgoing(out, None, b"p")], entry(journal), {source: 0})
+
+    assert values(log, out) == [b"p"]
+    assert values(log, source.topic) == []
+
+
+def test_settings_of_topics_say_how_long_records_are_kept(log, source):
+    """Topics that headwater creates keep their records; a log without retention has no settings."""
+    settings = log.topic_settings([source.topic, "nobody-made-this"])
+
+    assert set(settings) <= {source.topic}
+    for about in settings.values():
+        assert (about.retention_ms, about.retention_bytes, about.compacted) == (-1, -1, False)
+        assert about.replicas >= 1

@@ -420,6 +420,12 @@ class JsonLinesLog(FetchingLog):
         found = self._directory.committed(name)
         return {partition: found[partition] for partition in partitions if partition in found}
 
+    def check_writable(self, name: str) -> None:
+        """Check that this process may create files in the directory."""
+        root = self._directory.root
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise TransportError(f"jsonl:{root} is not writable")
+
     def close(self) -> None:
         """Close every owner this log gave; no file stays open between two calls."""
         for owner in self._owners:

@@ -9,10 +9,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import ConfigResource
 from kafka.errors import TopicAlreadyExistsError
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic
+from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic, TopicSettings
 from consumers.transports.kafka.errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka.group import KafkaMember
 from consumers.transports.kafka.options import KafkaOptions
@@ -109,6 +110,36 @@ class KafkaLog:
             with suppress(TopicAlreadyExistsError):
                 self._bounded("create a topic", lambda: admin.create_topics({topic: settings}))
             self._bounded("announce a new topic", lambda: admin.wait_for_topics([topic]))
+
+    def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
+        """Retention, cleanup and replicas of these topics, of those that exist."""
+        with self._explained("read the settings of topics"):
+            admin = self._admin()
+            listed = self._bounded("describe topics", lambda: admin.describe_topics(list(topics)))
+            there = {t["name"]: t["partitions"] for t in listed if not t["error_code"]}
+            asked = [ConfigResource("topic", topic, configs=None) for topic in there]
+            found = self._bounded(
+                "read the settings of topics",
+                lambda: admin.describe_configs(asked, config_filter="all"),
+            )
+        return {
+            topic: _settings(found["topic"][topic], there[topic])
+            for topic in there
+            if topic in found.get("topic", {})
+        }
+
+    def check_writable(self, name: str) -> None:
+        """Begin a producer's life under a transactional id of its own: nobody is fenced.
+
+        It shows that the broker accepts transactions of ids that start with the service's name,
+        not that each topic may be written.
+        """
+        with self._explained("begin a transaction"):
+            producer = BatchProducer(**self._options.producer(f"{name}.doctor"))
+            try:
+                producer.init_transactions()
+            finally:
+                discard(producer)
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The first retained offset of each. TransportError for an unknown topic."""
@@ -357,6 +388,17 @@ def _topic(answer: Mapping[str, Any]) -> Topic:
         len(elected),
         made if made.strip("0") else "",
         tuple(epoch for _, epoch in sorted(elected.items())),
+    )
+
+
+def _settings(answer: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]]) -> TopicSettings:
+    """The settings of a topic, from the answers of the admin client."""
+    values = {name: about["value"] for name, about in answer.items()}
+    return TopicSettings(
+        int(values.get("retention.ms") or -1),
+        int(values.get("retention.bytes") or -1),
+        "compact" in str(values.get("cleanup.policy")),
+        min((len(partition["replica_nodes"]) for partition in partitions), default=0),
     )
 
 

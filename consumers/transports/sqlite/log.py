@@ -128,6 +128,11 @@ class SqliteLog(FetchingLog):
         offsets = self._database.offsets(name)
         return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
+    def check_writable(self, name: str) -> None:
+        """Check that this process may write: take the write lock, and release it."""
+        with self._database.transaction():
+            pass
+
     def running(self, name: str) -> list[str]:
         """The numbers of other processes on this machine that run shards of a service."""
         return sorted({held.split()[0] for held in self._database.holders(name) if _runs(held)})
