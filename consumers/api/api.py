@@ -26,6 +26,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.codecs.json import JsonLabels
 from consumers.config import Config
 from consumers.config.units import duration_ms
+from consumers.schemas.translate import Translator
 from consumers.shard.answer import Answerer
 from consumers.transports.protocol import Log
 
@@ -61,7 +62,8 @@ class Api:
         self._seconds = duration_ms(config.serve.timeout) / 1000
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
-        self._recent = RecentPredictions(opened, config.predictions_topic)
+        self._translator = Translator(config)
+        self._recent = RecentPredictions(opened, config.predictions_topic, self._translator.as_json)
 
     def close(self) -> None:
         """Write what waits, and close the logs."""
@@ -235,6 +237,7 @@ class Api:
         for i in sorted(rejected):
             raise _rejected(rejected[i], i)
         now = _now()
+        values = await self._in_format(topic, values)
         out = [
             Outgoing(topic, id_.encode(), value, now)
             for id_, value in zip(ids, values, strict=True)
@@ -243,6 +246,17 @@ class Api:
             self._writer.append(out), time.monotonic() + self._seconds, None
         )
         return [contract.RecordPosition(topic, number, offset) for number, offset in places]
+
+    async def _in_format(self, topic: str, values: Sequence[bytes]) -> Sequence[bytes]:
+        """JSON records in the format of their topic. ProblemError if one does not fit."""
+        if not self._translator.framed:
+            return values
+        try:  # in a thread, because the registry may be asked
+            return await asyncio.to_thread(self._translator.records, topic, values)
+        except ValueError as error:
+            raise ProblemError(422, str(error)) from None
+        except HeadwaterError as error:
+            raise ProblemError(503, str(error), {"retry-after": "1"}) from None
 
     async def _within(
         self, future: Future[T], until: float, places: list[contract.RecordPosition] | None

@@ -25,10 +25,14 @@ class RecentPredictions:
         Opens a log; called at the first question, and after an error.
     topic
         The topic of predictions.
+    as_json
+        Translates the value of a record to JSON.
     """
 
-    def __init__(self, opened: Callable[[], Log], topic: str) -> None:
-        self._opened, self._topic = opened, topic
+    def __init__(
+        self, opened: Callable[[], Log], topic: str, as_json: Callable[[bytes], bytes]
+    ) -> None:
+        self._opened, self._topic, self._as_json = opened, topic, as_json
         self._log: Log | None = None
         self._pool = ThreadPoolExecutor(1, "headwater-predictions")
         self._at: dict[Partition, int] = {}
@@ -43,11 +47,11 @@ class RecentPredictions:
         return self._reading
 
     def get(self, id_: str) -> bytes | None:
-        """The newest prediction for this id, as it was written; None if it is not among them."""
+        """The newest prediction for this id, as JSON; None if it is not among them."""
         return self._kept.get(id_)
 
     def observation(self, topic: str, number: int, offset: int) -> Future[bytes | None]:
-        """The value of the record at a place; None if it is not retained."""
+        """The value of the record at a place as JSON; None if it is not retained."""
         return self._pool.submit(self._observation, Partition(topic, number), offset)
 
     def close(self) -> None:
@@ -70,7 +74,9 @@ class RecentPredictions:
             if ahead:
                 for chunk in self._log.read(ahead, {p: ends[p] for p in ahead}):
                     for key, value in zip(chunk.keys, chunk.values, strict=True):
-                        self._keep((key or b"").decode("utf-8", "replace"), value or b"")
+                        self._keep(
+                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"")
+                        )
                 self._at |= {p: ends[p] for p in ahead}
         except Exception:
             self._discard()
@@ -86,7 +92,7 @@ class RecentPredictions:
             for chunk in self._log.read({partition: offset}, {partition: offset + 1}):
                 for at, value in zip(chunk.offsets, chunk.values, strict=True):
                     if at == offset:
-                        return value
+                        return None if value is None else self._as_json(value)
         except Exception:
             self._discard()
             raise

@@ -13,6 +13,7 @@ from consumers.commands.past import ConfigArgument, JsonOption, ShardOption, pas
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from consumers.base.records import Outgoing, Record
     from consumers.timetravel.audit import Audit
 
 __all__ = ["audit"]
@@ -43,7 +44,7 @@ def audit(
 
     with past(config, shard) as of:
         found = repeated(of.config, of.log, of.found, of.store, observation, of.progress)
-        results = _results(found)
+        results = _results(found, of.config.input.format)
     if as_json:
         sys.stdout.write(json.dumps(results, ensure_ascii=False) + "\n")
     else:
@@ -52,9 +53,14 @@ def audit(
         raise typer.Exit(1)
 
 
-def _results(found: Audit) -> dict[str, Any]:
-    again = json.loads(found.again.value or b"null")
-    explained = None if found.explained is None else json.loads(found.explained.value or b"null")
+def _results(found: Audit, wire: str) -> dict[str, Any]:
+    from consumers.codecs.registry import prediction_as_json
+
+    def decoded(record: Outgoing | Record) -> Any:
+        return json.loads(prediction_as_json(wire, record.value or b"null"))
+
+    again = decoded(found.again)
+    explained = None if found.explained is None else decoded(found.explained)
     published = found.published
     return {
         "prediction": again,
@@ -66,7 +72,9 @@ def _results(found: Audit) -> dict[str, Any]:
             "topic": published.topic,
             "partition": published.partition,
             "offset": published.offset,
-            "value": (published.value or b"").decode("utf-8", "backslashreplace"),
+            "value": prediction_as_json(wire, published.value or b"").decode(
+                "utf-8", "backslashreplace"
+            ),
         },
         "same": found.same,
         "others": list(found.others),

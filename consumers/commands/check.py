@@ -63,6 +63,7 @@ def inspect(settings: Config, config: Path, report: Report, *, create: bool = Fa
     _check_model(settings, report)
     _show_rules(settings, report)
     _check_sources(settings, report)
+    _check_registry(settings, report)
     _check_snapshots(settings, report)
     _check_http(settings, report)
     _check_topics(settings, config, create, report)
@@ -153,6 +154,28 @@ def _check_sources(config: Config, report: Report) -> None:
     for model in (config.model, *config.challenger):
         if (left := unused(model, schema)) is not None:
             report.note("features", left)
+
+
+def _check_registry(config: Config, report: Report) -> None:
+    """Check that the schema registry answers, and which of the topics have a schema. Registers
+    nothing."""
+    from consumers.commands.wire import translator_of
+    from consumers.schemas.client import subject_of
+
+    translator = translator_of(config)
+    if translator is None:
+        return
+    try:
+        for topic in config.input_topics:
+            found = translator.newest(topic)
+            if found is None:
+                report.note("registry", f"no schema under the subject {subject_of(topic)} yet")
+            elif found[1].error:
+                report.wrong("registry", f"the newest schema of {topic}: {found[1].error}")
+            else:
+                report.fine("registry", f"{topic} has schema {found[0]}")
+    except HeadwaterError as error:
+        report.wrong("registry", str(error))
 
 
 def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:

@@ -27,6 +27,7 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+from consumers.commands.wire import in_format, translator_of
 from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from consumers.config.sections import InputConfig
     from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels
+    from consumers.schemas.translate import Translator
     from consumers.transports.protocol import Log
 
 __all__ = ["make_topics", "produce", "survey"]
@@ -117,7 +119,8 @@ def produce(
 
     The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
     are the present time, with --time-field the file's times. From stdin (-), JSON lines by default,
-    records are written when they arrive, with the present time.
+    records are written when they arrive, with the present time. With CONFIG they have the format
+    of its [input], by the newest schema that is registered for the topic.
 
     The first rows decide how a CSV is read. The kinds for --types are numeric, binary, categorical,
     text. CONFIG's [values] missing lists the missing values. Records without an id are numbered,
@@ -144,7 +147,8 @@ def produce(
     alone = _alone(read, topic, label_topic, label, id_field)
     late = _late_labels(topic, label_topic, label if alone is None else None, delay)
     name = _id_field(read, topic, id_field) if alone is None else "id"
-    feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone)
+    wire = translator_of(settings)
+    feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone, wire)
     if envelope and (late or time_field):
         raise ConfigError("--envelope keeps records as they are; remove the other options")
     if settings is not None and not any_topic:
@@ -235,6 +239,7 @@ class RecordsToWrite:
     time_field: str | None
     settings: Config | None = None
     alone: LabelsAlone | None = None
+    translator: Translator | None = None
 
     @property
     def kind(self) -> str:
@@ -325,8 +330,21 @@ def survey(
 
 
 def survey_of(feed: RecordsToWrite) -> Survey:
-    """The survey of the records to write."""
-    return survey(feed.records(), str(feed.source), feed.labels, feed.time_field, feed.id_field)
+    """The survey of the records to write, each of which fits its schema."""
+    found = survey(feed.records(), str(feed.source), feed.labels, feed.time_field, feed.id_field)
+    if feed.translator is not None:
+        _check_schema(feed)
+    return found
+
+
+def _check_schema(feed: RecordsToWrite) -> None:
+    """Encode every record once, so that one that does not fit is found before any is written."""
+    from consumers.offline.feed import timed
+
+    records = timed(feed.records(), feed.topic, start=0, id_field=feed.id_field, labels=feed.labels)
+    with Meter("records encoded") as meter:
+        for _ in in_format(feed.translator, records):
+            meter.advance(1)
 
 
 def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
@@ -370,7 +388,7 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     try:
         with Meter("records written", found.records + found.labels) as meter:
             pace = None if rate is None else due_seconds(start, rate)
-            send(log, outgoing, pace=pace, wrote=wrote)
+            send(log, in_format(feed.translator, outgoing), pace=pace, wrote=wrote)
     except KeyboardInterrupt:
         typer.echo(f"stopped: {_summary(counts, kind)}")
         raise
@@ -404,7 +422,7 @@ def _pour(
     first, began = _held(log, feed.topic), time.monotonic()
     records: Iterable[tuple[Outgoing, tuple[int, int] | None]]
     if envelope:
-        records = unwrapped(feed.source.records(), feed.topic, feed.id_field, kept)
+        records = unwrapped(feed.source.records(), feed.topic, feed.id_field, kept, feed.translator)
     else:
         moment = moments(feed.time_field)
         plain = timed(
@@ -416,7 +434,7 @@ def _pour(
             labels=feed.labels,
             moment=moment,
         )
-        records = ((record, None) for record in plain)
+        records = ((record, None) for record in in_format(feed.translator, plain))
     try:
         with Meter("records written") as meter:
             ended = pour(log, pipe, iter(records), wrote, kept)

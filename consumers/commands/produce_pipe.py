@@ -17,8 +17,10 @@ import msgspec
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
+from consumers.commands.wire import in_format
 from consumers.files.pipe import Pipe
 from consumers.offline.feed import encoded, field_of, id_of, timestamp_ms
+from consumers.schemas.translate import Translator
 from consumers.transports.positions import Positions
 from consumers.transports.protocol import Log
 
@@ -40,7 +42,11 @@ class Envelope(msgspec.Struct):
 
 
 def unwrapped(
-    records: Iterable[Mapping[str, object]], topic: str, id_field: str, resumed: Positions | None
+    records: Iterable[Mapping[str, object]],
+    topic: str,
+    id_field: str,
+    resumed: Positions | None,
+    translator: Translator | None = None,
 ) -> Iterator[tuple[Outgoing, Source]]:
     """The records in envelopes, with the same timestamps, and where they come from.
 
@@ -52,6 +58,8 @@ def unwrapped(
         The field with the id, which is the key; without it, the key stays.
     resumed
         The positions that they advance.
+    translator
+        Encodes them in the format of their topic; None: JSON.
 
     Raises
     ------
@@ -87,6 +95,7 @@ def unwrapped(
                 "the field with the id by --id-field"
             )
         out = Outgoing(topic, key.encode("utf-8", "replace"), encoded(found.value), found.timestamp)
+        (out,) = in_format(translator, [out])
         yield out, (found.partition, found.offset)
 
 

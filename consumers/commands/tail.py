@@ -10,7 +10,7 @@ import json
 import re
 import select
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -64,6 +64,7 @@ def tail(
 ) -> None:
     """Print the values of a topic, one per line, as they arrive.
 
+    With CONFIG, records with schemas are printed as JSON, or as they are if they cannot be decoded.
     Bytes that are not UTF-8, and codes that control a terminal, are shown as \\xNN. With --envelope
     every line is a JSON object. Ctrl-C ends it.
 
@@ -79,14 +80,13 @@ def tail(
     """
     _check_options(follow=follow, drain=drain, resume=resume, advance=advance)
     url, log = open_chosen(transport, config, existing=True)
+    line_of = _lines(config if transport is None else None, as_envelope=as_envelope)
     try:
         _check_topic(log, url, topic)
         kept = None
         if resume is not None:
             kept = Positions.of_topic(resume, log, url, topic, from_beginning=from_beginning)
-            starts = kept.next
-        else:
-            starts = _starts(log, topic, from_beginning=from_beginning)
+        starts = kept.next if kept else _starts(log, topic, from_beginning=from_beginning)
         sink = _Sink(kept if advance else None)
         if drain:
             records = up_to_now(log, starts, headers=as_envelope)
@@ -94,14 +94,28 @@ def tail(
             records = log.follow(starts, poll_seconds=POLL_SECONDS, idle=sink.idle)
         try:
             for record in islice(records, most):
-                line = envelope(record) if as_envelope else text(record.value)
-                sink.write(line, record, flush=not drain)
+                sink.write(line_of(record), record, flush=not drain)
         finally:
             sink.store()
     except KeyboardInterrupt:
         pass
     finally:
         log.close()
+
+
+def _lines(config: Path | None, *, as_envelope: bool) -> Callable[[Record], str]:
+    """How a record is printed."""
+    from consumers.commands.wire import translator_of
+    from consumers.config import load
+
+    translator = None if config is None else translator_of(load(config))
+
+    def line(record: Record) -> str:
+        if translator is not None and record.value is not None:
+            record = record._replace(value=translator.as_json(record.value))
+        return envelope(record) if as_envelope else text(record.value)
+
+    return line
 
 
 class _Sink:

@@ -16,7 +16,7 @@ from consumers.codecs.format import Document, Writer
 from consumers.codecs.framing import FramedDocuments, framed, schema_id
 from consumers.codecs.json_document import parse
 from consumers.codecs.registry import wire_format
-from consumers.codecs.schemas import SchemaBook
+from consumers.codecs.schemas import SchemaBook, StoredSchema
 from consumers.config import Config
 from consumers.schemas.client import SchemaRegistry, subject_of
 
@@ -104,7 +104,7 @@ class Translator:
         if self._registry is None:
             return msgspec.json.encode(document)
         if topic not in self._writers:
-            self._writers[topic] = self._writer(self._registry, topic)
+            self._writers[topic] = self._writer(topic)
         id_, write = self._writers[topic]
         return framed(id_, write(document))
 
@@ -114,9 +114,13 @@ class Translator:
             return list(values)
         return [self.record(topic, parse(value)) for value in values]
 
-    def _writer(self, registry: SchemaRegistry, topic: str) -> tuple[int, Writer]:
+    def newest(self, topic: str) -> tuple[int, StoredSchema] | None:
+        """Id and text of the newest schema of a topic; None if it has none."""
+        return None if self._registry is None else self._registry.latest(subject_of(topic))
+
+    def _writer(self, topic: str) -> tuple[int, Writer]:
         subject = subject_of(topic)
-        newest = registry.latest(subject)
+        newest = self.newest(topic)
         if newest is None:
             raise ConfigError(
                 f"expected a schema for records of {topic}, but the registry has no subject "

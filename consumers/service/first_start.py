@@ -16,6 +16,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.journal.model_parts import has_parts
+from consumers.schemas.translate import Translator
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 from consumers.transports.registry import transport_of
@@ -130,12 +131,13 @@ def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str |
     if not parts:
         return None
     names = {config.name, *(challenger.name for challenger in config.challenger)}
+    translator = Translator(config)
     ends, begins = log.end_offsets(parts), log.beginning_offsets(parts)
     starts = {p: max(begins[p], ends[p] - LOOK_BACK) for p in parts}
     for fetched in log.read(starts, ends):
         for value in fetched.values:
             try:
-                made = msgspec.json.decode(value or b"", type=_Prediction)
+                made = msgspec.json.decode(translator.as_json(value or b""), type=_Prediction)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             place = Partition(made.position.topic, made.position.partition)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
-from consumers.base.errors import ConfigError
+from consumers.base.errors import ConfigError, RecordError
 from consumers.base.records import Outgoing, Partition, Record
+from consumers.codecs.registry import prediction_as_json
 from consumers.config import Config
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, InputsRecord
@@ -89,9 +91,12 @@ def find(
     placed = bool(name) and number.isdecimal() and rest.isdecimal()
     where = (Partition(name, int(number)), int(rest)) if placed else None
     records = (r for topic in topics or [config.predictions_topic] for r in _all(log, topic))
-    out = _of_id(records, what) if where is None else [r for r in records if _place(r) == where]
+    if where is None:
+        out = _of_id(config, records, what)
+    else:
+        out = [r for r in records if _place(config, r) == where]
     if out:
-        found = _place(out[0])
+        found = _place(config, out[0])
         if found is not None:
             return out, found
     if where is not None and where[0].topic in config.input_topics:
@@ -102,7 +107,7 @@ def find(
     )
 
 
-def _of_id(records: Iterable[Record], what: str) -> list[Record]:
+def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]:
     """The predictions of an id.
 
     Raises
@@ -115,8 +120,8 @@ def _of_id(records: Iterable[Record], what: str) -> list[Record]:
     replaced = None
     for record in records:
         if record.key == key:
-            found.setdefault(_place(record), []).append(record)
-        elif found and (place := _place(record)) in found:
+            found.setdefault(_place(config, record), []).append(record)
+        elif found and (place := _place(config, record)) in found:
             del found[place]
             replaced = place
     if replaced is not None and not found:
@@ -138,10 +143,12 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     return list(dict.fromkeys([config.predictions_topic, *earlier]))
 
 
-def _place(record: Record) -> Place | None:
+def _place(config: Config, record: Record) -> Place | None:
+    """The place of a prediction's observation; None of another record."""
     try:
-        at = msgspec.json.decode(record.value or b"", type=_Prediction).position
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = prediction_as_json(config.input.format, record.value or b"")
+        at = msgspec.json.decode(value, type=_Prediction).position
+    except (msgspec.DecodeError, UnicodeDecodeError, RecordError):
         return None
     return Partition(at.topic, at.partition), at.offset
 
@@ -173,7 +180,8 @@ def audit(
         The shard of that time cannot be rebuilt.
     """
     published, first = find(config, log, what, _topics(config, log, found.journal))
-    places = dict.fromkeys((first, *filter(None, map(_place, published))))
+    at = partial(_place, config)
+    places = dict.fromkeys((first, *filter(None, map(at, published))))
     shards, shard = config.scale.shards, found.journal.number
     own = [place for place in places if place[0].number % shards == shard]
     if not own:
@@ -196,7 +204,7 @@ def audit(
         raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
     shares = max(shares, outcome.spec.explain)
     explaining = replace(outcome, spec=replace(outcome.spec, explain=shares))
-    same_place = [r for r in published if _place(r) == (partition, offset)]
+    same_place = [r for r in published if at(r) == (partition, offset)]
     # The last one: a topic that was recreated has the same places again.
     then = next((r for r in reversed(same_place) if r.topic == again.topic), None)
     explained = _of(explaining, partition, offset) if shares else None

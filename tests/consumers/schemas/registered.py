@@ -22,6 +22,7 @@ from consumers.transports import open_log
 
 FORMATS = ("avro", "json_schema", "protobuf")
 NOW = 1_795_000_000_000
+HEADLESS = "[http]\nenabled = false"
 
 _VISIT = [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "double"]}]
 _SHOP = {"type": "record", "name": "Shop", "fields": [{"name": "city", "type": "string"}]}
@@ -47,7 +48,11 @@ SCHEMAS: dict[str, dict[str, str]] = {
         "visits": json.dumps(
             {
                 "type": "object",
-                "properties": {"id": _TEXT, "amount": {"type": ["null", "number"]}, "shop": {}},
+                "properties": {
+                    "id": _TEXT,
+                    "amount": {"type": ["null", "number"]},
+                    "shop": {"properties": {"city": _TEXT}},
+                },
                 "required": ["id"],
             }
         ),
@@ -65,8 +70,8 @@ SCHEMAS: dict[str, dict[str, str]] = {
 class Registered:
     """A service `shop` with observations in `visits` and labels in `bought`."""
 
-    def __init__(self, directory: Path, name: str, more: str = "") -> None:
-        self.url, self.name = f"memory:{uuid4()}", name
+    def __init__(self, directory: Path, name: str, more: str = "", url: str = "") -> None:
+        self.url, self.name = url or f"memory:{uuid4()}", name
         self.registry_url = f"mock://{uuid4()}"
         self.directory = directory
         self.config = self.configured(more)
@@ -80,7 +85,11 @@ class Registered:
 
     def configured(self, more: str = "") -> Config:
         """Its configuration, with further lines."""
-        text = f"""
+        return parse(self.text(more), directory=self.directory)
+
+    def text(self, more: str = "") -> str:
+        """Its configuration as TOML."""
+        return f"""
             name = "shop"
             [input]
             transport = "{self.url}"
@@ -96,11 +105,8 @@ class Registered:
             type = "MixedNB"
             [commit]
             max_records = 20
-            [http]
-            enabled = false
-            {more}
+            {more or HEADLESS}
         """
-        return parse(text, directory=self.directory)
 
     def feed(self, count: int, first: int = 0) -> None:
         """Write observations, each with its label after it."""

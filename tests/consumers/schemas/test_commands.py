@@ -1,0 +1,136 @@
+"""Commands and requests on topics with schemas: people see JSON, the topics have the format."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from consumers.cli import main
+from consumers.codecs.framing import framed, schema_id
+from consumers.commands.run import served
+from consumers.schemas.client import subject_of
+from consumers.service.runner import Runner
+from tests.consumers.schemas.registered import FORMATS, Registered
+from tests.waiting import until
+
+Said = pytest.CaptureFixture[str]
+ROWS: list[dict[str, Any]] = [
+    {"id": f"{i}", "amount": float(i % 3), "shop": {"city": ("Bonn", "Rom")[i % 2]}}
+    for i in range(12)
+]
+
+
+@pytest.fixture(params=FORMATS)
+def shop(request, tmp_path: Path) -> Registered:
+    """A service over a file, with its configuration and records as files."""
+    made = Registered(tmp_path, request.param, url=f"sqlite:{tmp_path / 'log.db'}")
+    (tmp_path / "shop.toml").write_text(made.text())
+    lines = [json.dumps({**row, "bought": ("no", "yes")[i % 2]}) for i, row in enumerate(ROWS)]
+    (tmp_path / "visits.jsonl").write_text("\n".join(lines))
+    return made
+
+
+def said(capsys: Said) -> list[str]:
+    """What was printed since the last time."""
+    return capsys.readouterr().out.splitlines()
+
+
+def test_commands_from_a_file_to_predictions(shop, tmp_path, capsys) -> None:
+    """check, produce, run, tail and audit."""
+    config = str(tmp_path / "shop.toml")
+    late = ("--label-topic", "bought", "--label", "bought")
+
+    assert main(["check", config]) == 0
+    assert "visits has schema" in capsys.readouterr().out
+    assert (
+        main(["produce", "visits", str(tmp_path / "visits.jsonl"), "--config", config, *late]) == 0
+    )
+    assert {schema_id(r.value) for r in shop.records("visits")} == {
+        shop.registry.latest(subject_of("visits"))[0]
+    }
+    shop.run()
+    said(capsys)
+    tail = ("--config", config, "--from-beginning", "--drain")
+    assert main(["tail", "visits", *tail]) == 0
+    assert [json.loads(line) for line in said(capsys)] == ROWS
+    assert main(["tail", "shop-predictions", *tail]) == 0
+    made = [json.loads(line) for line in said(capsys)]
+    assert [each["id"] for each in made] == [row["id"] for row in ROWS]
+    assert made[-1]["probabilities"][0][0] == made[-1]["prediction"] == "yes"
+    assert main(["audit", config, "11", "--json"]) == 0
+    audited = json.loads(capsys.readouterr().out)
+    assert audited["same"]
+    assert audited["prediction"] == made[-1]
+    assert shop.dead() == []
+
+
+def test_file_that_does_not_fit_its_schema_writes_nothing(shop, tmp_path, capsys) -> None:
+    """The record is named; a topic without a schema too."""
+    config = str(tmp_path / "shop.toml")
+    (tmp_path / "bad.jsonl").write_text(
+        f'{json.dumps(ROWS[0])}\n{{"id": "x", "amount": "much", "shop": {{"city": "Bonn"}}}}\n'
+    )
+
+    assert main(["produce", "visits", str(tmp_path / "bad.jsonl"), "--config", config]) == 2
+    assert "record 2 for visits" in capsys.readouterr().err
+    assert shop.records("visits") == []
+    other = ["produce", "other", str(tmp_path / "visits.jsonl"), "--config", config, "--any-topic"]
+    assert main(other) == 2
+    assert "no subject other-value; register one" in capsys.readouterr().err
+
+
+def test_tail_shows_what_it_cannot_decode_as_it_is(shop, tmp_path, capsys) -> None:
+    """An unknown id, and a record without a header."""
+    shop.write("visits", b"plain")
+    shop.write("visits", framed(4711, b"x"))
+
+    config = str(tmp_path / "shop.toml")
+    assert main(["tail", "visits", "--config", config, "--from-beginning", "--drain"]) == 0
+    assert said(capsys) == ["plain", "\\x00\\x00\\x00\\x12gx"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_requests_are_json_and_the_topics_have_the_format(tmp_path, name) -> None:
+    """Predict, record, label, explain: as for topics of JSON."""
+    shop = Registered(
+        tmp_path, name, '[http]\nport = 0\n[serve]\nmax_age = "10ms"\ntimeout = "60s"'
+    )
+    shop.feed(30)
+    stop = threading.Event()
+    runner = Runner(shop.config, shop.log, stop)
+    thread = threading.Thread(target=runner.run)
+    with served(shop.config, runner) as url:
+        thread.start()
+        try:
+            until(lambda: (c := runner.status_feed.copies.newest) is not None and c.learned == 30)
+            with httpx.Client(base_url=url, timeout=60) as client:
+                ask(client)
+                page = client.get("/status").json()["shard"]["latest"]
+                assert page[0]["id"] == "new"
+        finally:
+            stop.set()
+            thread.join(30)
+
+    written = [shop.translator.document(r.value) for r in shop.records("visits")[-1:]]
+    assert written == [{"id": "new", "amount": 2.0, "shop": {"city": "Rom"}}]
+    assert shop.dead() == []
+
+
+def ask(client: httpx.Client) -> None:
+    """Each operation once."""
+    visit = {"id": "new", "amount": 2.0, "shop": {"city": "Rom"}}
+    asked = client.post("/v1/predict", json=visit).json()
+    assert asked["prediction"] == "yes"
+    recorded = client.post("/v1/predict?record=true", json=visit).json()
+    assert recorded["position"] == {"topic": "visits", "partition": 0, "offset": 30}
+    assert client.get("/v1/predictions/new").json() == recorded
+    assert client.get("/v1/explain/new?explain=1").json()["explanation"]["against"] == "no"
+    label = client.post("/v1/labels", json={"id": "new", "label": "yes"})
+    assert label.status_code == 202
+    refused = client.post("/v1/observations", json={"id": "x", "amount": 1.0, "shop": {"city": 5}})
+    assert refused.status_code == 422
