@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -17,15 +17,23 @@ from stream.errors import SchemaError
 from stream.learner.registry import learners
 
 __all__ = [
+    "PYTHON",
     "SERVICE_NAME",
     "ChallengerConfig",
     "LearnerConfig",
     "ModelConfig",
     "PromotionConfig",
+    "Trust",
     "accepted_keys",
+    "may_pickle",
     "model_types",
+    "trusts",
+    "uses_code",
     "uses_river",
 ]
+
+PYTHON = "python:"  # before module and name of a factory
+_FACTORY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
 SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
@@ -37,12 +45,13 @@ def model_types() -> tuple[str, ...]:
 
 def _model_type(name: str) -> str:
     types = model_types()
-    if name in types or re.fullmatch(rf"{RIVER}{CLASS_PATH}", name, re.ASCII):
+    if name in types or re.fullmatch(rf"{RIVER}{CLASS_PATH}|{PYTHON}{_FACTORY}", name, re.ASCII):
         return name
     near = get_close_matches(name, types, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(
-        f'expected one of {", ".join(types)} or "river:MODULE.CLASS", got {name!r}{hint}'
+        f'expected one of {", ".join(types)}, "river:MODULE.CLASS" or "python:MODULE:FUNCTION", '
+        f"got {name!r}{hint}"
     )
 
 
@@ -57,6 +66,28 @@ def uses_river(model: Mapping[str, Any]) -> bool:
     return model["type"].startswith(RIVER) or _names_river(model.get("parameters", {}))
 
 
+def uses_code(model: Mapping[str, Any]) -> bool:
+    """Whether a model, as type and parameters, is made by Python code of the user."""
+    return str(model.get("type")).startswith(PYTHON)
+
+
+def trusts(modules: Iterable[str], type_: str) -> bool:
+    """Whether the module of a `python:` type is one of these, or in a package of them.
+
+    Examples
+    --------
+    >>> trusts(["shop"], "python:shop.models:make"), trusts(["shop"], "python:shopping:make")
+    (True, False)
+    """
+    module = type_.removeprefix(PYTHON).partition(":")[0]
+    return any(module == name or module.startswith(f"{name}.") for name in modules)
+
+
+def may_pickle(model: Mapping[str, Any]) -> bool:
+    """Whether the state of a model, as type and parameters, may have a pickle."""
+    return uses_river(model) or uses_code(model)
+
+
 def _names_river(value: Any) -> bool:
     if isinstance(value, Mapping):
         value = list(value.values())
@@ -66,7 +97,7 @@ def _names_river(value: Any) -> bool:
 
 
 def accepted_keys(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A dumped model without the keys that are for river only, if it is not river's."""
+    """A dumped model without the keys that are not for models of its type."""
     refused = _refused_keys(model)
     return {key: value for key, value in model.items() if key not in refused}
 
@@ -74,7 +105,21 @@ def accepted_keys(model: Mapping[str, Any]) -> dict[str, Any]:
 def _refused_keys(model: Mapping[str, Any]) -> set[str]:
     if model["type"].startswith(RIVER):
         return set()
+    if uses_code(model):
+        return {"pipeline"}
     return {"pipeline"} if uses_river(model) else {"pipeline", "seed", "trust_pickle"}
+
+
+class Trust(NamedTuple):
+    """Names of the challengers whose pickles are loaded, and challengers with a module that may be
+    imported for them."""
+
+    pickles: frozenset[str] = frozenset()
+    code: frozenset[tuple[str, str]] = frozenset()
+
+    def modules(self, challenger: str) -> tuple[str, ...]:
+        """The modules that may be imported for a challenger."""
+        return tuple(sorted(module for name, module in self.code if name == challenger))
 
 
 class LearnerConfig(Section):
@@ -82,12 +127,13 @@ class LearnerConfig(Section):
 
     type: Annotated[str, AfterValidator(_model_type)] = Field(
         default="auto",
-        description="The class name of a learner of docs/learners.md, `auto`, or "
-        "`river:MODULE.CLASS` (any classifier of river). Default `auto`, which runs several "
-        "learners and two guesses and believes each as far as it was right, see "
-        "docs/learners.md: nobody can know in advance which one fits. The journal keeps the list "
-        "of its learners. With parameters or bins, and in journals that began before it was "
-        "several learners, `auto` is `MixedNB`.",
+        description="The class name of a learner of docs/learners.md, `auto`, "
+        "`river:MODULE.CLASS` (any classifier of river), or `python:MODULE:FUNCTION` (your own "
+        "code, see [howto/river.md](howto/river.md)). Default `auto`, which runs several learners "
+        "and two guesses and believes each as far as it was right, see docs/learners.md: nobody "
+        "can know in advance which one fits. The journal keeps the list of its learners. With "
+        "parameters or bins, and in journals that began before it was several learners, `auto` is "
+        "`MixedNB`.",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
@@ -114,15 +160,24 @@ class LearnerConfig(Section):
     trust_pickle: bool = Field(
         default=False,
         description="Whether snapshots keep the state of a river model as a pickle; for "
-        "`river:` only, also as an expert of a `Mixture`. Default off, because loading a pickle "
-        "runs the code in it. The state is then rebuilt from the journal at each start.",
+        "`river:` and `python:` only, also as an expert of a `Mixture`. Default off, because "
+        "loading a pickle runs the code in it. The state is then rebuilt from the journal at each "
+        "start.",
+    )
+    trust_python: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Modules and packages that may be imported for a `python:` model, such as "
+        '`["shop"]` for `python:shop.models:make`. Default empty, because importing a module runs '
+        "its code. Only the configuration decides it, never a journal. Keep it while `headwater "
+        "relearn` replaces such a model by another type.",
     )
     seed: int = Field(
         default=42,
         ge=0,
         lt=2**32,
         description="Seed of a learner that draws random numbers; for `river:` only, also as an "
-        "expert of a `Mixture`. It is fixed, so that a replay gives the same bits. Default 42.",
+        "expert of a `Mixture`, and for a function of `python:` that has an argument `seed`. It is "
+        "fixed, so that a replay gives the same bits. Default 42.",
     )
 
     @model_validator(mode="before")
@@ -167,16 +222,23 @@ class LearnerConfig(Section):
     def _river_only(self) -> Self:
         refused = _refused_keys({"type": self.type, "parameters": self.parameters})
         for key in sorted(refused & self.model_fields_set):
+            if uses_code({"type": self.type}):
+                raise ValueError(
+                    f"{key} is for river: models only, and type is {self.type!r}; make the whole "
+                    "pipeline in the code"
+                )
             raise ValueError(
                 f"{key} is for river models only, and type is {self.type!r}; remove {key}"
             )
         if self.type.startswith(RIVER) and self.bins is not None:
             raise ValueError("bins are not for river models; bin by a transformer in pipeline")
+        if self.type.startswith(PYTHON) and self.bins is not None:
+            raise ValueError("bins are not for python: models; bin in the code, or choose a type")
         return self
 
 
 class ModelConfig(LearnerConfig):
-    """The learner. Part of the identity, except `trust_pickle`."""
+    """The learner. Part of the identity, except `trust_pickle` and `trust_python`."""
 
     max_classes: int = Field(
         default=256,

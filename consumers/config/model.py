@@ -46,7 +46,12 @@ from stream.decision.risk import named
 
 __all__ = ["Config"]
 
-_NOT_LEARNED = (("input", "transport"), ("input", "max_wait_ms"), ("model", "trust_pickle"))
+_NOT_LEARNED = (
+    ("input", "transport"),
+    ("input", "max_wait_ms"),
+    ("model", "trust_pickle"),
+    ("model", "trust_python"),
+)
 
 
 class Config(Section):
@@ -276,7 +281,7 @@ class Config(Section):
 
         Left out, because they do not change what is learned: where the log is stored
         (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled)
-        and how state is kept (`model.trust_pickle`).
+        and what is trusted (`model.trust_pickle`, `model.trust_python`).
         """
         sections = {"input", "features", "values", "labels", "model", "scale"}
         identity = self.model_dump(mode="json", include=sections)
@@ -309,13 +314,13 @@ class Config(Section):
     def with_settings(self, identity: Mapping[str, Any]) -> Config:
         """This configuration with [model] and [labels] corrections of an identity.
 
-        Whether a pickle is trusted is never read from a journal: it stays as it is here.
+        Whether a pickle or code is trusted is never read from a journal: it stays as it is here.
         """
         corrections = identity["labels"].get("corrections", False)
         differ = identity_difference(identity["model"], self.identity()["model"])
         if not differ and corrections == self.labels.corrections:
             return self
-        trusted = {"trust_pickle": self.model.trust_pickle}
+        trusted = {key: getattr(self.model, key) for key in ("trust_pickle", "trust_python")}
         block = accepted_keys({**identity["model"], **trusted})
         labels = self.labels.model_copy(update={"corrections": corrections})
         model = ModelConfig.model_validate(block)

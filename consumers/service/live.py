@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from consumers.base.errors import DivergedError
 from consumers.base.records import UNBOUNDED, Partition, Topic
+from consumers.config.learner import uses_code
 from consumers.journal.records import (
     ChallengersRecord,
     CommitRecord,
@@ -215,10 +216,12 @@ def check_chain(entry: LaterRecord, live: LiveShard) -> None:
         live.diverged = live.diverged or entry.seq
         live.chain = entry.chain
         return
+    model = live.shard.spec.model
+    code = f", the code of {model}" if uses_code({"type": model}) else ""
     raise DivergedError(
         f"the replay diverged from the recorded hash at journal record {entry.seq}: "
-        "this program, its libraries or the processor differ from those that wrote it; replay "
-        "with those, or start under a new name"
+        f"this program, its libraries{code} or the processor differ from those that wrote it; "
+        "replay with those, or start under a new name"
     )
 
 

@@ -30,8 +30,8 @@ def adopt(config: Config, owner: Owner, found: Sources, live: LiveShard, now: in
     wanted, shard = configured(config), live.shard
     if shard.given_up:
         # Journaled first, or a replay of the journal would continue with a missing challenger.
-        news = [f"challenger {n} is dropped: trust_pickle is off" for n in shard.given_up]
-        _write(owner, found, live, shard.challenger_set, None, now, "no pickle is trusted")
+        news = [f"challenger {n} is dropped: it is not trusted" for n in shard.given_up]
+        _write(owner, found, live, shard.challenger_set, None, now, "not trusted")
         live.news += tuple(news)
     if wanted.same(shard.challenger_set):
         return

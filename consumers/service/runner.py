@@ -308,8 +308,8 @@ class Runner:
             log.log(level, "snapshot not used: %s", objection)
         if live.diverged is not None:
             log.warning(
-                "%s did not repeat journal record %d: its parts draw random numbers; give each a "
-                "seed to get the same model after a restart",
+                "%s did not repeat journal record %d: its parts draw random numbers, or its code "
+                "has changed; give each part a seed to get the same model after a restart",
                 self._config.model.type,
                 live.diverged,
             )

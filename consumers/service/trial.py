@@ -32,7 +32,7 @@ from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.config import Config
 from consumers.config.auto import Defaults
-from consumers.config.learner import uses_river
+from consumers.config.learner import may_pickle
 from consumers.journal.merge import Merge
 from consumers.service.crash_guard import CrashGuard, TrialResult
 from consumers.service.live import LiveShard, Sources
@@ -307,7 +307,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     size = int.from_bytes(file.read(8), "little")
     case = msgspec.msgpack.decode(file.read(size), type=_Case)
     config = Config.model_validate(case.config)
-    if uses_river(case.config["model"]):
+    if may_pickle(case.config["model"]):
         trusting = config.model.model_copy(update={"trust_pickle": True})
         config = config.model_copy(update={"model": trusting})
     shard = shard_of(
@@ -322,7 +322,8 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
         codec_rules=case.codec_rules,
         defaults=case.defaults,
     )
-    shard.spec = replace(shard.spec, trusted=frozenset(case.pickled))
+    trusted = shard.spec.trusted._replace(pickles=frozenset(case.pickled))
+    shard.spec = replace(shard.spec, trusted=trusted)
     _, state = from_bytes(file.read())
     shard.load_state(state)
     compile_kernels(config, lambda line: None)  # once, so that no child needs to

@@ -17,6 +17,8 @@ from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 
+FOREIGN = ("river:", "python:")
+
 __all__ = ["CompilationStopped", "announced", "compile_kernels"]
 
 
@@ -44,8 +46,9 @@ def compile_kernels(
     CompilationStopped
         It was asked to end. Compiled kernels are kept.
     """
+    # What code returns may fail at this record.
     models = [config.model, *config.challenger]
-    built = [build(model) for model in models if not model.type.startswith("river:")]
+    built = [build(model) for model in models if not model.type.startswith(FOREIGN)]
     ours = [learner.restarted(proven=True) for learner in built]  # a part of river may fail
     with announced(report, stopped):
         for learner in ours or [GaussianNB()]:

@@ -20,10 +20,14 @@ from consumers.config.learner import (
     ChallengerConfig,
     LearnerConfig,
     ModelConfig,
+    Trust,
     accepted_keys,
-    uses_river,
+    may_pickle,
+    trusts,
+    uses_code,
 )
 from consumers.config.load import message
+from consumers.shard.factory import untrusted_code
 from consumers.shard.models import challenging
 from stream.data.schema import Schema
 from stream.learner.base import Learner
@@ -79,8 +83,30 @@ class ChallengerSet:
         return ChallengerSet(left, self.threshold)
 
     def pickled(self) -> list[str]:
-        """Challengers whose saved state is a pickle."""
-        return [name for name, block in self.challengers.items() if uses_river(block)]
+        """Challengers whose saved state may be a pickle."""
+        return [name for name, block in self.challengers.items() if may_pickle(block)]
+
+    def coded(self) -> list[str]:
+        """Challengers that are made by Python code of the user."""
+        return [name for name, block in self.challengers.items() if uses_code(block)]
+
+    def imported(self, trusted: Trust, needed: Collection[str]) -> ChallengerSet:
+        """The challengers except those whose code is not trusted.
+
+        Raises
+        ------
+        ConfigError
+            One of these is in `needed`: its predictions may be published.
+        """
+        untrusted = []
+        for name in self.coded():
+            type_ = self.challengers[name]["type"]
+            if trusts(trusted.modules(name), type_):
+                continue
+            if name in needed:
+                raise ConfigError(f"[[challenger]] {name}: {type_}: {untrusted_code(type_)}")
+            untrusted.append(name)
+        return self.without(untrusted)
 
     def types(self, defaults: Defaults) -> dict[str, str]:
         """The type of each challenger, as predictions show it."""
@@ -92,7 +118,7 @@ class ChallengerSet:
     def learner(
         self,
         name: str,
-        trusted: Collection[str],
+        trusted: Trust,
         classes: int,
         corrections: bool,
         schema: Schema | None,
@@ -103,13 +129,15 @@ class ChallengerSet:
         Parameters
         ----------
         trusted
-            Names of the challengers whose state may be a pickle.
+            Names of the challengers whose state may be a pickle, or whose code may be imported.
         classes, corrections, schema, defaults
             See `consumers.shard.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
         if name in self.pickled():
-            block["trust_pickle"] = name in trusted
+            block["trust_pickle"] = name in trusted.pickles
+        if name in self.coded():
+            block["trust_python"] = trusted.modules(name)
         try:
             challenger = ChallengerConfig.model_validate(block)
         except ValidationError as error:
@@ -131,15 +159,18 @@ def configured(config: Config) -> ChallengerSet:
 
 def challenger_block(model: LearnerConfig) -> dict[str, Any]:
     """The part of a model's configuration that decides what it learns."""
-    left = {"name", "trust_pickle", "max_classes"}
+    left = {"name", "trust_pickle", "trust_python", "max_classes"}
     if isinstance(model, ModelConfig):
         left.add("max_state_bytes")  # for its own classes; a challenger has those of [model]
     return accepted_keys(model.model_dump(mode="json", exclude=left, exclude_none=True))
 
 
-def trusted(config: Config) -> frozenset[str]:
-    """Names of the challengers whose pickles the configuration trusts."""
-    return frozenset(c.name for c in config.challenger if c.trust_pickle)
+def trusted(config: Config) -> Trust:
+    """The challengers whose pickles and whose code the configuration trusts."""
+    return Trust(
+        frozenset(c.name for c in config.challenger if c.trust_pickle),
+        frozenset((c.name, module) for c in config.challenger for module in c.trust_python),
+    )
 
 
 def _text(block: Mapping[str, Any]) -> str:

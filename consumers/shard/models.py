@@ -16,8 +16,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from consumers.base.errors import ConfigError
 from consumers.config.auto import DEFAULTS, FIRST_RIVER, Defaults, learner_type, resolved
 from consumers.config.bins import BinsConfig
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
+from consumers.config.learner import PYTHON, ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
+from consumers.shard.factory import made_by_code
 from stream.compat import RIVER, RiverClassifier, build_river
 from stream.data.schema import Schema
 from stream.errors import SchemaError
@@ -51,8 +52,8 @@ def unused(model: LearnerConfig, schema: Schema, defaults: Defaults = DEFAULTS) 
     >>> unused(ModelConfig(type="GaussianBayes"), schema)
     'GaussianBayes does not use job, region (categorical)'
     """
-    if model.type.startswith("river:"):
-        return None  # only river knows which fields it uses
+    if model.type.startswith((RIVER, PYTHON)):
+        return None  # only its own code knows which fields it uses
     name, _ = resolved(model, defaults)
     left: dict[str, list[str]] = {}
     for field in schema.fields:
@@ -88,6 +89,8 @@ def build(
     try:
         if model.type.startswith("river:"):
             return _river(model, several)
+        if model.type.startswith(PYTHON):
+            return made_by_code(model, several)
         type_, parameters = resolved(model, defaults)
         parameters = {
             name: _with_river(model, value, several) for name, value in parameters.items()
@@ -124,7 +127,9 @@ def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
 def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
     """ConfigError if edges or a distribution are given for a field that is not numeric."""
     edges = (model.bins and model.bins.edges) or {}
-    given = {} if model.type.startswith("river:") else model.parameters.get("distributions", {})
+    given = (
+        {} if model.type.startswith((RIVER, PYTHON)) else model.parameters.get("distributions", {})
+    )
     if given and model.bins is not None:
         raise ConfigError(
             f"{_where(model)}: with bins every number is a category, so distributions apply to no "
@@ -327,10 +332,15 @@ def _with_river(model: LearnerConfig, value: Any, several: bool) -> Any:
     """A parameter with the seed and the trust of [model] in each expert of river."""
     if isinstance(value, list | tuple):
         return [_with_river(model, each, several) for each in value]
-    if isinstance(value, str) and value.startswith(RIVER):
+    if isinstance(value, str) and value.startswith((RIVER, PYTHON)):
         value = {"type": value}
     if not isinstance(value, dict):
         return value
+    if str(value.get("type")).startswith(PYTHON):
+        raise SchemaError(
+            f"an expert cannot be {value['type']!r}; name a function as type of [model] or of a "
+            "[[challenger]], and let it make the whole mixture"
+        )
     if not str(value.get("type")).startswith(RIVER):
         return {key: _with_river(model, each, several) for key, each in value.items()}
     if "trust_pickle" in value:

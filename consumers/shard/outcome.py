@@ -28,6 +28,7 @@ from consumers.codecs.json import (
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
+from consumers.config.learner import Trust
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision, Budget
@@ -37,6 +38,8 @@ from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join.join import DAY_MS, RULES, UNBOUNDED
 from stream.join.plan import Silence
+
+NOBODY = Trust()
 
 __all__ = [
     "EarlyLabel",
@@ -138,7 +141,7 @@ class ShardSpec:
     window
         Recent scores cover this many records.
     trusted
-        Challengers whose state may be loaded from a pickle.
+        Challengers whose state may be loaded from a pickle, or whose code may be imported.
     drift
         The drift rule.
     wire
@@ -180,7 +183,7 @@ class ShardSpec:
     decision: BayesDecision | None = None
     budget: Budget | None = None
     window: int = LAST
-    trusted: frozenset[str] = frozenset()
+    trusted: Trust = NOBODY
     drift: DriftRule = field(default_factory=DriftRule)
     wire: str = "json"
     reader_schema: str | None = None

@@ -116,10 +116,8 @@ class Shard:
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
         self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
-        self._contest, self._challenger_set = (
-            ChampionChallenger(self._machine, like, spec.decision),
-            ChallengerSet.empty(),
-        )
+        self._contest = ChampionChallenger(self._machine, like, spec.decision)
+        self._challenger_set = ChallengerSet.empty()
         self.schemas = SchemaBook()
         self._observations = spec.decoder(self.schemas)
         self._labels = spec.label_decoder(self.schemas)
@@ -212,7 +210,10 @@ class Shard:
         SchemaError
             The champion is not one of the challengers.
         """
-        spec, contest = self.spec, self._contest
+        spec, contest, asked = self.spec, self._contest, challenger_set
+        any_may = contest.chooses or asked.threshold is not None
+        needed = asked.challengers if any_may else {champion or contest.champion}
+        challenger_set = asked.imported(spec.trusted, needed)
         if champion is not None:
             contest.promote(champion)
         for name in self._challenger_set.gone(challenger_set):
@@ -224,7 +225,7 @@ class Shard:
                 learner = challenger_set.learner(name, spec.trusted, *bounds)
                 contest.enroll(name, learner, self._counts["learned"])
         contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
-        self._challenger_set, self.given_up = challenger_set, []
+        self._challenger_set, self.given_up = challenger_set, asked.gone(challenger_set)
 
     @property
     def drift_change(self) -> dict[str, Any] | None:
@@ -374,7 +375,8 @@ class Shard:
             digest.update(result.flagged.tobytes())
         digest.update(self._machine.quality.bits())
         for c in self._contest.contestants():
-            if c.name and not isinstance(c.machine.learner, RiverClassifier):
+            river = isinstance(c.machine.learner, RiverClassifier)
+            if c.name and not river and c.name not in self._challenger_set.coded():
                 digest.update(c.machine.quality.bits())
         for alarm in result.alarms:
             digest.update(repr(tuple(alarm)).encode())
@@ -587,11 +589,9 @@ class Shard:
         saved = state.nested("lineup").header
         challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
         self.set_challengers(challenger_set)
-        # A challenger whose pickle is no longer trusted is dropped, unless it can be champion.
-        needed = {saved["champion"], *self._contest.eligible}
-        gone = [
-            n for n in challenger_set.pickled() if n not in self.spec.trusted and n not in needed
-        ]
+        # A challenger that is no longer trusted is dropped, unless it can be champion.
+        kept = {saved["champion"], *self._contest.eligible, *self.spec.trusted.pickles}
+        gone = [*self.given_up, *(n for n in self._challenger_set.pickled() if n not in kept)]
         self._contest.load_state(state.nested("roster"), gone)
         self._challenger_set, self.given_up = challenger_set.without(gone), gone
 

@@ -6,6 +6,7 @@ damaged or cannot be verified gives no model, and a pickle is read only if the c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from consumers.config.learner import (
     ChallengerConfig,
     LearnerConfig,
     ModelConfig,
+    Trust,
     accepted_keys,
+    uses_code,
     uses_river,
 )
 from consumers.config.load import message
@@ -98,6 +101,7 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
         This version cannot load it, or its fingerprint differs.
     """
     block, river = dict(info.learner), False
+    _refuse_code(block)
     try:
         river = uses_river(block)
         if river and not trust_pickle:
@@ -149,14 +153,16 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
 
 def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tuple[ModelInfo, State]:
     defaults, schema = defaults_of(entry), _schema(entry.fields)
+    lineup = dict(state.nested("lineup").header) if "lineup" in state.header else {}
+    name = lineup.get("champion", "")
+    _refuse_code(lineup["challengers"][name] if name else entry.identity["model"])
     model = ModelConfig.model_validate(accepted_keys(entry.identity["model"]))
     learner, block = build(model, defaults), challenger_block(model)
     several = one_vs_rest(model, defaults, None)
     classes = (
         classes_that_fit(model, learner) if defaults.first else limited(model, learner, schema)
     )
-    lineup = dict(state.nested("lineup").header) if "lineup" in state.header else {}
-    if name := lineup.get("champion", ""):
+    if name:
         rivals = ChallengerSet(lineup["challengers"], lineup["threshold"])
         bounds = (
             classes,
@@ -164,7 +170,7 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
             None if defaults.first else schema,
             defaults,
         )
-        learner = rivals.learner(name, (), *bounds)
+        learner = rivals.learner(name, Trust(), *bounds)
         challenger = ChallengerConfig.model_validate({**rivals.challengers[name], "name": name})
         block, several = challenger_block(challenger), one_vs_rest(challenger, defaults, classes)
         number = state.nested("roster").nested("roster").header["names"].index(name)
@@ -187,6 +193,15 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
         state=header,
     )
     return info, saved
+
+
+def _refuse_code(model: Mapping[str, Any]) -> None:
+    """SnapshotError for a model that is made by Python code: its code is not in any file."""
+    if uses_code(model):
+        raise SnapshotError(
+            f"it is a model of {model['type']}, whose code is not in the file; call this function, "
+            "and have it learn the records"
+        )
 
 
 def _source(

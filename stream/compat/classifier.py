@@ -38,6 +38,9 @@ class RiverClassifier(Learner):
     trust_pickle
         Whether the state may be saved and loaded. river models are saved as pickles, and loading a
         pickle can run any code that is in it.
+    description
+        A text that a saved state must have too, for a model of code that may change. Empty: the
+        names of the classes of the model are compared.
 
     Attributes
     ----------
@@ -109,7 +112,9 @@ class RiverClassifier(Learner):
         }
         return {name: f"river has no {what}" for what, names in laws.items() for name in names}
 
-    def __init__(self, model: base.Classifier, trust_pickle: bool = False) -> None:
+    def __init__(
+        self, model: base.Classifier, trust_pickle: bool = False, description: str = ""
+    ) -> None:
         if not isinstance(model, base.Classifier):
             raise SchemaError(f"expected a river classifier, got {shown(model)}")
         last = getattr(model, "_last_step", model)
@@ -120,6 +125,7 @@ class RiverClassifier(Learner):
             )
         self.model = model
         self.trust_pickle = flag("trust_pickle", trust_pickle)
+        self.description = description
         self._begin()
 
     @property
@@ -256,6 +262,8 @@ class RiverClassifier(Learner):
             "weights": self._unweighted,
             "proven": self._proven,
         }
+        if self.description:
+            header["description"] = self.description
         arrays: dict[str, NDArray[Any]] = {
             "pickle": np.frombuffer(data, dtype=np.uint8),
             "learned": np.array(self._learned, dtype=np.int64),
@@ -269,6 +277,8 @@ class RiverClassifier(Learner):
         found = (state.header.get("river"), state.header.get("model"))
         if found != expected:
             raise StateError(f"expected (river, model) {expected}, got {found}: rebuild it")
+        if state.header.get("description", "") != self.description:
+            raise StateError(f"the parameters of {self.model} have changed: rebuild it")
         learned = state.array("learned", np.int64, 1)
         if learned.size != len(self._classes):
             raise StateError(f"expected {len(self._classes)} classes, got {learned.size}")
@@ -303,6 +313,6 @@ def _by_name(rows: Rows) -> Rows:
     )
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Type and text of an error of other code, short and in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -112,9 +112,13 @@ class ChampionChallenger:
     @property
     def eligible(self) -> set[str]:
         """Names of the model, the champion, and those that may be promoted automatically."""
-        drift = self._machine.drift
-        any_may = isfinite(self.threshold) or (drift is not None and drift.rule.chooses)
+        any_may = isfinite(self.threshold) or self.chooses
         return {MODEL, self.champion, *(self._shadows if any_may else ())}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a drift alarm chooses the champion."""
+        return self._machine.drift is not None and self._machine.drift.rule.chooses
 
     def enroll(self, name: str, learner: Learner, learned: int) -> None:
         """Add an empty challenger. `learned`: number of labels the model has learned so far.
@@ -144,7 +148,8 @@ class ChampionChallenger:
         """
         if name == self.champion:
             raise SchemaError(f"{name!r} is the champion; promote another one first")
-        del self._shadows[name], self._comparisons[name]
+        self._shadows.pop(name, None)  # absent if its state is loaded without it
+        del self._comparisons[name]
         self._lately.forget(name)
 
     def promote(self, name: str) -> None:
@@ -320,7 +325,7 @@ class ChampionChallenger:
         Parameters
         ----------
         without
-            Challengers whose state is not loaded. They are removed.
+            Challengers whose state is not loaded. They are removed, if they exist.
 
         Raises
         ------
@@ -330,11 +335,12 @@ class ChampionChallenger:
         header = state.nested("roster").header
         names = header["names"]
         unknown = {header["champion"], *header["compared"]} - {MODEL, *names}
-        if names != self.names or unknown:
+        present = [name for name in names if name in self._shadows or name not in without]
+        if present != self.names or unknown:
             raise StateError(f"expected challengers {self.names}, got {names}, {sorted(unknown)}")
-        for i, (name, shadow) in enumerate(self._shadows.items()):
+        for name, shadow in self._shadows.items():
             if name not in without:
-                shadow.load_state(state.nested(f"shadow {i}"))
+                shadow.load_state(state.nested(f"shadow {names.index(name)}"))
         self.champion, self.promotions = header["champion"], header["promotions"]
         self.threshold = inf if header["threshold"] is None else header["threshold"]
         self._comparisons = {name: Comparison() for name in header["compared"]}

@@ -66,6 +66,8 @@ EXAMPLES: dict[str, Any] = {
     "challenger.name": "rival",
     "challenger.type": "CategoricalNB",
     "challenger.parameters": {"alpha": 2},
+    "model.trust_python": ["shop.models"],
+    "challenger.trust_python": ["shop"],
     "challenger.max_state_bytes": "512MiB",
     "decision.losses": {"lend": {"pays": 0, "defaults": 10}, "no": {"pays": 1, "defaults": 0}},
     "decision.reject": 0.25,

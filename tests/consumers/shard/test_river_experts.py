@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from consumers.base.errors import ConfigError
 from consumers.config import parse
 from consumers.config.auto import DEFAULTS
-from consumers.config.learner import ModelConfig, accepted_keys, uses_river
+from consumers.config.learner import ModelConfig, Trust, accepted_keys, uses_river
 from consumers.shard.challengers import ChallengerSet, configured
 from consumers.shard.models import build, unused
 from stream import RiverClassifier, Schema
@@ -108,7 +108,9 @@ def test_challenger_with_river_experts_is_journaled_with_its_seed_and_not_its_tr
     back = ChallengerSet(found.challengers, found.threshold)
 
     for trusted in ((), ("mixed",)):
-        learner = back.learner("mixed", trusted, 2, False, Schema.of(a="numeric"), DEFAULTS)
+        learner = back.learner(
+            "mixed", Trust(frozenset(trusted)), 2, False, Schema.of(a="numeric"), DEFAULTS
+        )
         assert [m.trust_pickle for m in of_river(learner)] == [bool(trusted)] * 2
 
 
