@@ -40,9 +40,18 @@ __all__ = [
 _FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 
-_encode = msgspec.json.Encoder().encode
-_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_ascii_encoder = json.JSONEncoder(separators=(",", ":"))
+
+def _plain(value: object) -> object:
+    """A scalar of numpy as the number that it is."""
+    item = getattr(value, "item", None)
+    if item is None:
+        raise TypeError(f"{type(value).__name__} is no JSON value")
+    return item()
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
+_ascii_encoder = json.JSONEncoder(separators=(",", ":"), default=_plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +402,13 @@ def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def encoded(value: Mapping[str, object]) -> bytes:
-    """A record as JSON."""
+    """A record as JSON.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It has a value that JSON does not have, or contains itself.
+    """
     try:
         made = _encode(value)
         # The standard library keeps an Infinity, which the service then rejects. msgspec turns it

@@ -1,0 +1,266 @@
+"""A client of a running service: write observations and labels, read and ask for predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as LateError
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from consumers.api.contract import Label, PredictionRecord, Rejection
+from consumers.base.errors import HeadwaterError
+from headwater.exchange import ask_for, post, prediction_of, predictions_of, written_of
+from headwater.http import HttpDoor
+from headwater.log import PredictionStream
+from headwater.records import (
+    Id,
+    Prepared,
+    Time,
+    Written,
+    chunks,
+    prepare_features,
+    prepare_label,
+    prepare_labels,
+    prepare_observations,
+)
+from headwater.settings import ClientBase, ClientSettings
+
+__all__ = ["Client"]
+
+
+class Client(ClientBase):
+    """A client of a service, over HTTP or through its log. Close it, or use it in a `with`.
+
+    Parameters
+    ----------
+    url
+        `http://HOST:PORT` of a service, which needs `pip install 'headwater[client]'`; or the log
+        of a service, such as `kafka://HOST:PORT` or `sqlite:FILE.db`.
+    observations, labels, predictions
+        The topics, only for a log. Those that are not used may be missing.
+    id_field
+        `[input] id` of the service: the field of an observation with its id.
+    kafka
+        The section `[kafka]` of the configuration, only for Kafka.
+    read_token, write_token
+        Those of `[serve]`, only for a service. The repr does not show them.
+    tls
+        The certificates that are trusted, and the one that is shown; only for `https://…`.
+    timeout
+        Seconds of a call with all its attempts.
+    retries
+        How many attempts follow the first one, only for a service: after 429, 503 and a failed
+        connection, with pauses that grow, or as long as Retry-After says.
+
+    Raises
+    ------
+    ConfigError
+        The URL is neither that of a service nor that of a log, or an argument is for the other.
+
+    Notes
+    -----
+    At least once: after an error, and after a repeated request, a record may be in the topic twice.
+    It has the same id, so the service learns it once. A method that writes returns when the log has
+    acknowledged all records, so a fast program waits for a slow log, and nothing is kept in memory.
+
+    A client may be used by several threads, a stream of predictions by one.
+
+    Examples
+    --------
+    >>> from consumers.transports import open_log
+    >>> log = open_log("memory:client-example")
+    >>> log.create_topic("visits", 1)
+    >>> with Client("memory:client-example", observations="visits") as client:
+    ...     client.observe({"pages": 3}, id="v1")
+    Written(topic='visits', partition=0, offset=0, id='v1')
+    """
+
+    def _open(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._service = self._log = None
+        if settings.over_http:
+            self._service = HttpDoor(settings.url, settings.tokens, settings.tries, settings.tls)
+        else:
+            self._log = settings.log()
+
+    def observe(
+        self,
+        x: Mapping[str, object],
+        id: Id | None = None,  # noqa: A002  the name of the field
+        ts: Time | None = None,
+    ) -> Written:
+        """Write an observation.
+
+        Parameters
+        ----------
+        x
+            The features. Its id may be in it.
+        id
+            The id, if it is not in `x`. Without any, the observation gets a new one.
+        ts
+            When it happened: a datetime, ISO 8601, or seconds or milliseconds since 1970. Only a
+            log accepts it. Default: now.
+
+        Raises
+        ------
+        RecordError
+            It would become a dead letter, and is not written.
+        TransportError
+            The log or the service failed; the observation may be written.
+        """
+        given = None if id is None else [id]
+        times = None if ts is None else [ts]
+        [made] = prepare_observations([x], given, times, self._settings.id_field)
+        return self._write("observations", [made], None)[0]
+
+    def observe_many(
+        self,
+        xs: Iterable[Mapping[str, object]],
+        ids: Iterable[Id | None] | None = None,
+        ts: Iterable[Time | None] | None = None,
+    ) -> list[Written]:
+        """Write observations, in chunks of at most 1,000 records and 1 MiB.
+
+        `xs` may be a generator: the next chunk is taken after the one before is acknowledged. For
+        the parameters and errors see `observe`; the chunks before an error are written.
+        """
+        return self._write_all(
+            "observations", prepare_observations(xs, ids, ts, self._settings.id_field)
+        )
+
+    def label(
+        self,
+        id: Id,  # noqa: A002  the name of the field
+        label: Label,
+        w: float | None = None,
+        ts: Time | None = None,
+    ) -> Written:
+        """Write the label of an observation, before or after it, or a correction.
+
+        Parameters
+        ----------
+        id
+            The id of the observation.
+        label
+            A text, an integer or a bool.
+        w
+            The weight; 1 by default.
+        ts
+            See `observe`.
+        """
+        return self._write("labels", [prepare_label(id, label, w, ts)], None)[0]
+
+    def label_many(
+        self,
+        ids: Iterable[Id],
+        labels: Iterable[Label],
+        ws: Iterable[float | None] | None = None,
+        ts: Iterable[Time | None] | None = None,
+    ) -> list[Written]:
+        """Write labels; see `label` and `observe_many`."""
+        return self._write_all("labels", prepare_labels(ids, labels, ws, ts))
+
+    def predict(self, x: Mapping[str, object], *, explain: int = 0) -> PredictionRecord:
+        """The prediction that the service would write now. Nothing is learned or written.
+
+        Parameters
+        ----------
+        x
+            The features.
+        explain
+            How many features with the largest effect are returned.
+
+        Raises
+        ------
+        RecordError
+            The observation cannot be predicted.
+        ConfigError
+            The client is one of a log.
+        """
+        body = self._asked().ask(ask_for(list(prepare_features([x])), explain, None))
+        return prediction_of(body)
+
+    def predict_many(
+        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0
+    ) -> list[PredictionRecord | Rejection]:
+        """The predictions of several observations, or why one of them cannot be predicted."""
+        service = self._asked()
+        found: list[PredictionRecord | Rejection] = []
+        for chunk in chunks(prepare_features(xs)):
+            body = service.ask(ask_for(chunk, explain, len(found)))
+            found += predictions_of(body, len(found))
+        return found
+
+    def predictions(
+        self,
+        *,
+        follow: bool = True,
+        from_beginning: bool = False,
+        resume: str | Path | None = None,
+    ) -> PredictionStream:
+        """The predictions of the service, in the order of each partition.
+
+        Parameters
+        ----------
+        follow
+            Wait for new ones. Otherwise it ends at the present end.
+        from_beginning
+            Start at the oldest one. By default only those after this call are returned.
+        resume
+            A file for the positions: a later program continues there, and `from_beginning` counts
+            for the first one only. Predictions may be repeated, and are never skipped.
+
+        Raises
+        ------
+        ConfigError
+            The client is one of a service, or the file is damaged or of another topic.
+        """
+        if self._log is None:
+            raise self._settings.no_stream()
+        return self._log.predictions(follow=follow, from_beginning=from_beginning, resume=resume)
+
+    def close(self) -> None:
+        """Close the connections, and the streams of predictions."""
+        for door in (self._service, self._log):
+            if door is not None:
+                door.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _asked(self) -> HttpDoor:
+        if self._service is None:
+            raise self._settings.no_predict()
+        return self._service
+
+    def _write_all(self, role: str, records: Iterable[Prepared]) -> list[Written]:
+        written: list[Written] = []
+        try:
+            for chunk in chunks(records):
+                written += self._write(role, chunk, len(written))
+        except HeadwaterError as error:
+            if written:
+                error.add_note(f"The {len(written):,} records before are written.")
+            raise
+        return written
+
+    def _write(self, role: str, records: list[Prepared], first: int | None) -> list[Written]:
+        """Write one chunk. `first`: the number of its first record; None: it is the only one."""
+        if self._log is not None:
+            future = self._log.append(role, records)
+            try:
+                places = future.result(self._settings.timeout)
+            except LateError:
+                raise self._settings.late() from None
+            topic = self._log.topic(role)
+            return [r.written(topic, *place) for r, place in zip(records, places, strict=True)]
+        if any(record.ts is not None for record in records):
+            raise self._settings.no_time()
+        request = post(f"/v1/{role}", "write", records, first)
+        return written_of(self._asked().ask(request), records)

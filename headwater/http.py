@@ -1,0 +1,162 @@
+"""The conversations of `exchange` over the network, by httpx."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from consumers.base.errors import ConfigError
+from consumers.base.secrets import Secret, without_login
+from headwater.exchange import Pause, Reply, Request, Retries, Send, conversation
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AsyncHttpDoor", "HttpDoor", "Tokens"]
+
+MOST_CONNECTIONS = 16  # of an asynchronous client; further calls wait for one
+
+
+class Tokens:
+    """The bearer tokens. No repr and no message shows them."""
+
+    def __init__(self, read: str | None, write: str | None) -> None:
+        self._tokens = {"read": read and Secret(read), "write": write and Secret(write)}
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """The headers of a request."""
+        token = self._tokens[request.needs]
+        access = {} if token is None else {"authorization": f"Bearer {token}"}
+        return {"content-type": request.kind, **access}
+
+
+class HttpDoor:
+    """A service at a URL, for one call after the other.
+
+    Parameters
+    ----------
+    url
+        The address of the service.
+    tokens
+        Those of `[serve]`.
+    retries
+        How often and how long a call is tried.
+    tls
+        The certificates that are trusted, and the one that is shown.
+    sleep
+        Waits some seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tokens: Tokens,
+        retries: Retries,
+        tls: ssl.SSLContext | None = None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._where, self._tokens, self._retries = without_login(url), tokens, retries
+        self._sleep = sleep
+        self._client: httpx.Client = _made("Client", url, tls)
+
+    def ask(self, request: Request) -> bytes:
+        """The body of the answer. For the errors see `conversation`."""
+        talk = conversation(request, self._where, self._retries)
+        came: Reply | str | None = None
+        while True:
+            try:
+                step = talk.send(came)
+            except StopIteration as end:
+                return bytes(end.value)
+            came = None
+            if isinstance(step, Pause):
+                self._sleep(step.seconds)
+            else:
+                came = self._send(request, step)
+
+    def _send(self, request: Request, step: Send) -> Reply | str:
+        import httpx
+
+        headers = self._tokens.headers(request)
+        try:
+            found = self._client.post(
+                request.path, content=request.body, headers=headers, timeout=step.seconds
+            )
+        except httpx.RequestError as error:
+            return _why(error)
+        return Reply(found.status_code, found.headers, found.content)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class AsyncHttpDoor:
+    """The same for many calls at the same time, over at most 16 connections."""
+
+    def __init__(
+        self, url: str, tokens: Tokens, retries: Retries, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._where, self._tokens, self._retries = without_login(url), tokens, retries
+        self._client: httpx.AsyncClient = _made("AsyncClient", url, tls)
+        self._free = asyncio.Semaphore(MOST_CONNECTIONS)
+
+    async def ask(self, request: Request) -> bytes:
+        """The body of the answer. For the errors see `conversation`."""
+        async with self._free:  # the timeout begins when it is the turn of this call
+            talk = conversation(request, self._where, self._retries)
+            came: Reply | str | None = None
+            while True:
+                try:
+                    step = talk.send(came)
+                except StopIteration as end:
+                    return bytes(end.value)
+                came = None
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                else:
+                    came = await self._send(request, step)
+
+    async def _send(self, request: Request, step: Send) -> Reply | str:
+        import httpx
+
+        headers = self._tokens.headers(request)
+        try:
+            found = await self._client.post(
+                request.path, content=request.body, headers=headers, timeout=step.seconds
+            )
+        except httpx.RequestError as error:
+            return _why(error)
+        return Reply(found.status_code, found.headers, found.content)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def _made(kind: str, url: str, tls: ssl.SSLContext | None) -> Any:
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        raise ConfigError(
+            "a client of a service over HTTP needs httpx; pip install 'headwater[client]', or "
+            "give the URL of the log"
+        ) from None
+    try:
+        base = httpx.URL(url)
+        if base.password:
+            Secret(base.password)
+        limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
+        return getattr(httpx, kind)(base_url=base, verify=tls or True, limits=limits)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ConfigError(
+            f"expected http://HOST:PORT, got {without_login(url)!r} ({error})"
+        ) from None
+
+
+def _why(error: httpx.RequestError) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")

@@ -1,0 +1,211 @@
+"""The log side of a client: appends, and the predictions as an iterator."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from consumers.api.contract import PredictionRecord
+from consumers.api.writer import Writer
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing, Partition
+from consumers.transports import open_log
+from consumers.transports.positions import Positions, initial_positions
+from consumers.transports.protocol import Log
+from headwater.records import Prepared
+
+__all__ = ["LogDoor", "PredictionStream", "TopicNames"]
+
+POLL_SECONDS = 0.1
+
+Values = Generator[tuple[Partition, int, bytes], None, None]
+
+_decode = msgspec.json.Decoder(PredictionRecord).decode
+
+
+class TopicNames(NamedTuple):
+    """The topics of a service; None: not known."""
+
+    observations: str | None = None
+    labels: str | None = None
+    predictions: str | None = None
+
+
+class LogDoor:
+    """The log of a service. Appends run in a thread of their own, several calls with one append.
+
+    Parameters
+    ----------
+    url
+        Of the transport.
+    kafka
+        The section [kafka] of the configuration.
+    topics
+        Those of the service.
+    """
+
+    def __init__(self, url: str, kafka: Mapping[str, object], topics: TopicNames) -> None:
+        self._url, self._kafka, self._topics = url, kafka, topics
+        self._writer = Writer(self._opened)
+        self._streams: list[PredictionStream] = []
+
+    def _opened(self) -> Log:
+        return open_log(self._url, kafka=self._kafka)
+
+    def topic(self, role: str) -> str:
+        """The topic with a role; ConfigError if it is not known."""
+        found: str | None = getattr(self._topics, role)
+        if found is None:
+            raise ConfigError(
+                f"expected the topic of the {role}, got none; give {role}=TOPIC, or use "
+                "Client.from_config"
+            )
+        return found
+
+    def append(self, role: str, records: list[Prepared]) -> Future[list[tuple[int, int]]]:
+        """A future of partition and offset of each record."""
+        topic = self.topic(role)
+        now = time.time_ns() // 1_000_000
+        out = [
+            Outgoing(topic, r.id.encode("utf-8", "replace"), r.value, now if r.ts is None else r.ts)
+            for r in records
+        ]
+        return self._writer.append(out)
+
+    def predictions(
+        self, *, follow: bool, from_beginning: bool, resume: str | Path | None
+    ) -> PredictionStream:
+        """The predictions, read with a log of their own."""
+        topic = self.topic("predictions")
+        log = self._opened()
+        try:
+            known = log.describe([topic]).get(topic)
+            if known is None:
+                raise ConfigError(
+                    f"{self._url} has no topic {topic!r}; the service creates it at its start"
+                )
+            partitions = [Partition(topic, number) for number in range(known.partitions)]
+            kept = None
+            if resume is not None:
+                kept = Positions.of_topic(
+                    Path(resume), log, self._url, topic, from_beginning=from_beginning
+                )
+            starts = (
+                initial_positions(log, partitions, from_beginning=from_beginning)
+                if kept is None
+                else kept.next
+            )
+            stream = PredictionStream(log, starts, kept, follow=follow)
+        except BaseException:
+            log.close()
+            raise
+        self._streams = [*(other for other in self._streams if not other.closed), stream]
+        return stream
+
+    def close(self) -> None:
+        """Write what waits, and close everything."""
+        for stream in self._streams:
+            stream.close()
+        self._writer.close()
+
+
+class PredictionStream(Iterator[PredictionRecord]):
+    """Predictions as they are committed; an iterator and a context manager, for one thread.
+
+    With `resume`, a prediction counts as processed when the next one is asked for. Positions are
+    stored at most once a second, while it waits, and by `close`. So a program that is killed gets
+    some predictions again, and misses none.
+    """
+
+    def __init__(
+        self, log: Log, starts: Mapping[Partition, int], kept: Positions | None, *, follow: bool
+    ) -> None:
+        self._log, self._kept = log, kept
+        self._last: tuple[int, int] | None = None
+        self._stop = threading.Event()
+        self._lock = threading.Lock()  # of the log, which another thread may close
+        self.closed = False
+        self._values = self._followed(starts) if follow else self._present(starts)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> PredictionRecord:
+        with self._lock:
+            if self._last is not None and self._kept is not None:
+                self._kept.advance(*self._last)
+                if self._kept.due:
+                    self._kept.store()
+            self._last = None
+            if self.closed:
+                raise StopIteration
+            found = next(self._values, None)
+            if found is not None:
+                partition, offset, value = found
+                self._last = (partition.number, offset)
+                return _prediction(partition, offset, value)
+        self.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Store the positions and close the log. The prediction that came last is repeated."""
+        self._stop.set()
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            try:
+                self._values.close()
+                self._idle_store()
+            finally:
+                self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _idle_store(self) -> None:
+        if self._kept is not None:
+            self._kept.store()
+
+    def _idle(self) -> None:
+        self._idle_store()
+        if self._stop.is_set():
+            raise _StoppedError
+
+    def _followed(self, starts: Mapping[Partition, int]) -> Values:
+        try:
+            for r in self._log.follow(starts, poll_seconds=POLL_SECONDS, idle=self._idle):
+                yield Partition(r.topic, r.partition), r.offset, r.value or b""
+        except _StoppedError:
+            return
+
+    def _present(self, starts: Mapping[Partition, int]) -> Values:
+        for chunk in self._log.read(starts, self._log.end_offsets(list(starts))):
+            for offset, value in zip(chunk.offsets, chunk.values, strict=True):
+                yield chunk.partition, offset, value or b""
+
+
+class _StoppedError(Exception):
+    """Another thread has closed the stream."""
+
+
+def _prediction(partition: Partition, offset: int, value: bytes) -> PredictionRecord:
+    try:
+        return _decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"expected a prediction at offset {offset} of {partition}, got another record "
+            f"({error}); check the name of the topic"
+        ) from None

@@ -1,0 +1,225 @@
+"""What a client writes: observations and labels as JSON records, each with an id.
+
+Rule: every record has an id before it is sent. A record that is sent twice, because an answer was
+lost, is then recognized by the join, and is learned once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import repeat
+from typing import NamedTuple, TypeVar
+from uuid import uuid4
+
+from consumers.api.contract import Label, RecordPosition
+from consumers.base.errors import ConfigError, RecordError
+from consumers.codecs.json import LONGEST_ID
+from consumers.codecs.json_document import LARGEST_RECORD
+from consumers.offline.feed import encoded, field_of, timestamp_ms
+
+__all__ = [
+    "Id",
+    "Prepared",
+    "Time",
+    "Written",
+    "chunks",
+    "prepare_features",
+    "prepare_label",
+    "prepare_labels",
+    "prepare_observations",
+]
+
+Id = str | int
+Time = datetime | str | int | float
+MOST_RECORDS = 1000  # of a chunk: what `[serve] max_records` accepts
+MOST_BYTES = 2**20  # of a chunk: what `[serve] max_body_bytes` accepts
+
+T = TypeVar("T")
+
+
+class Written(RecordPosition):
+    """Where a record is in its topic, and its id."""
+
+    id: str
+
+
+class Prepared(NamedTuple):
+    """A record to write."""
+
+    id: str
+    value: bytes
+    ts: int | None
+
+    def written(self, topic: str, partition: int, offset: int) -> Written:
+        """The result, once it is written."""
+        return Written(topic, partition, offset, self.id)
+
+
+def prepare_observations(
+    xs: Iterable[Mapping[str, object]],
+    ids: Iterable[Id | None] | None,
+    ts: Iterable[Time | None] | None,
+    id_field: str,
+) -> Iterator[Prepared]:
+    """Observations to write. One without an id gets a new one.
+
+    Raises
+    ------
+    RecordError
+        It is no JSON object, has an invalid id, or is too large.
+    ConfigError
+        Arguments differ in length, or the id is given twice.
+
+    Examples
+    --------
+    >>> [made] = prepare_observations([{"x": 1.5}], [7], None, "id")
+    >>> made.id, made.value
+    ('7', b'{"x":1.5,"id":7}')
+    """
+    for x, given, when in _rows(xs, ids, ts):
+        _check(x)
+        inside = field_of(x, id_field)
+        if inside is not None and given is not None and str(inside) != str(given):
+            raise ConfigError(
+                f"expected one id, got {given!r} and {inside!r} in field {id_field!r}; give one"
+            )
+        id_ = _checked(given if inside is None else inside)
+        record = dict(x) if inside is not None else _with_id(x, id_field, id_)
+        yield Prepared(str(id_), _json(record), _ms(when))
+
+
+def prepare_labels(
+    ids: Iterable[Id],
+    values: Iterable[Label],
+    ws: Iterable[float | None] | None,
+    ts: Iterable[Time | None] | None,
+) -> Iterator[Prepared]:
+    """Labels to write. For the errors see `prepare_observations`."""
+    for (id_, value, w), when in _pairs(_triples(ids, values, ws), ts):
+        yield prepare_label(id_, value, w, when)
+
+
+def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> Prepared:
+    """A label to write.
+
+    Examples
+    --------
+    >>> prepare_label(7, "fraud", None, None).value
+    b'{"id":7,"label":"fraud"}'
+    """
+    if value is None:
+        raise RecordError("no_label", "expected a label, got None")
+    id_ = _checked(id_, generate=False)
+    weight = {} if w is None else {"w": w}
+    return Prepared(str(id_), _json({"id": id_, "label": value, **weight}), _ms(when))
+
+
+def prepare_features(xs: Iterable[Mapping[str, object]]) -> Iterator[Prepared]:
+    """Observations to predict, which need no id."""
+    for x in xs:
+        _check(x)
+        yield Prepared("", _json(x), None)
+
+
+def chunks(records: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+    """Records in lists that a service accepts as one request; at most one is held back."""
+    chunk: list[Prepared] = []
+    size = 0
+    for record in records:
+        more = len(record.value) + 1
+        if chunk and (len(chunk) == MOST_RECORDS or size + more > MOST_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(record)
+        size += more
+    if chunk:
+        yield chunk
+
+
+def _check(x: object) -> None:
+    if not isinstance(x, Mapping):
+        raise RecordError("unparsable", f"expected a dict of features, got {type(x).__name__}")
+
+
+def _checked(given: object, *, generate: bool = True) -> Id:
+    """The id; a new one for None."""
+    if given is None and generate:
+        return uuid4().hex
+    if hasattr(given, "item"):
+        given = given.item()  # of numpy
+    if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
+        raise RecordError("no_id", f"expected an id as text or an integer, got {given!r}")
+    if len(str(given)) > LONGEST_ID:
+        raise RecordError(
+            "no_id", f"expected an id of at most {LONGEST_ID} characters, got {len(str(given))}"
+        )
+    return given
+
+
+def _with_id(x: Mapping[str, object], id_field: str, id_: Id) -> dict[str, object]:
+    """A copy with the id; the objects of a dotted name are made where they are missing."""
+    name, dot, rest = id_field.partition(".")
+    if not dot:
+        return {**x, name: id_}
+    inner = x.get(name)
+    return {**x, name: _with_id(inner if isinstance(inner, Mapping) else {}, rest, id_)}
+
+
+def _json(record: Mapping[str, object]) -> bytes:
+    try:
+        value = encoded(record)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordError("unparsable", f"expected values that JSON has: {error}") from None
+    if len(value) > LARGEST_RECORD:
+        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+    return value
+
+
+def _ms(when: Time | None) -> int | None:
+    if when is None:
+        return None
+    if isinstance(when, datetime):
+        zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return round(zoned.timestamp() * 1000)
+    try:
+        return timestamp_ms(when)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _rows(
+    xs: Iterable[Mapping[str, object]],
+    ids: Iterable[Id | None] | None,
+    ts: Iterable[Time | None] | None,
+) -> Iterator[tuple[Mapping[str, object], Id | None, Time | None]]:
+    for (x, id_), when in _pairs(_pairs(xs, ids), ts):
+        yield x, id_, when
+
+
+def _triples(
+    ids: Iterable[Id], values: Iterable[Label], ws: Iterable[float | None] | None
+) -> Iterator[tuple[Id, Label, float | None]]:
+    for (id_, value), w in _pairs(_pairs(ids, values), ws):
+        yield id_, value, w  # type: ignore[misc]  # `prepare_label` refuses None
+
+
+S = TypeVar("S")
+
+
+def _pairs(left: Iterable[T], right: Iterable[S] | None) -> Iterator[tuple[T, S | None]]:
+    """Pairs; None beside each without `right`."""
+    if right is None:
+        return zip(left, repeat(None))
+    return _strict(left, right)
+
+
+def _strict(left: Iterable[T], right: Iterable[S]) -> Iterator[tuple[T, S | None]]:
+    try:
+        yield from zip(left, right, strict=True)
+    except ValueError as error:
+        if "zip()" not in str(error):
+            raise
+        raise ConfigError(
+            "expected as many ids, labels, weights and times as records, got another number"
+        ) from None

@@ -1,0 +1,372 @@
+"""Both clients against a service that runs, over HTTP and through its log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from consumers.api.contract import PredictionRecord, Rejection
+from consumers.base.records import Outgoing, Partition
+from consumers.transports import open_log
+from headwater import AsyncClient, Client, ConfigError, RecordError, ServiceError, TransportError
+from tests.waiting import PATIENCE, until
+from tests.web.living import Living, living
+
+TOPICS = {"observations": "obs", "labels": "ans", "predictions": "svc-predictions"}
+READ, WRITE = "r" * 20, "w" * 20
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the service."""
+    return tmp_path_factory.mktemp("client")
+
+
+@pytest.fixture(scope="module")
+def service(path: Path) -> Iterator[Living]:
+    """A service with tokens, after 60 labels."""
+    tokens = f'read_token = "${{file:{path}/read}}"\nwrite_token = "${{file:{path}/write}}"\n'
+    (path / "read").write_text(READ)
+    (path / "write").write_text(WRITE)
+    more = f'[serve]\nmax_age = "10ms"\ntimeout = "60s"\n{tokens}'
+    with living(path, transport="sqlite", more=more) as service:
+        service.send(60)
+        until(lambda: (c := service.status_feed.copies.newest) is not None and c.learned == 60)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def url(path: Path) -> str:
+    """Its log."""
+    return f"sqlite:{path / 'log.db'}"
+
+
+@pytest.fixture(params=["http", "log"])
+def client(request, service: Living, url: str) -> Iterator[Client]:
+    """A client of it."""
+    with (
+        Client(service.url, read_token=READ, write_token=WRITE)
+        if request.param == "http"
+        else Client(url, **TOPICS)
+    ) as client:
+        yield client
+
+
+def value(service: Living, topic: str, offset: int) -> tuple[bytes | None, dict, int]:
+    """Key, value and timestamp of a record in the log."""
+    at = Partition(topic, 0)
+    (chunk,) = service._feed.read({at: offset}, {at: offset + 1})
+    return chunk.keys[0], json.loads(chunk.values[0]), chunk.timestamps[0]
+
+
+def test_observation_and_label_are_written_and_learned(client: Client, service: Living) -> None:
+    """The result says where they are; the service joins them."""
+    learned = service.status_feed.view.learned
+    name = repr(client)
+    seen = client.observe({"a": 1.0, "b": 0.3}, id=name)
+    told = client.label(name, "right", w=2.0)
+
+    assert (seen.id, seen.topic, told.topic) == (name, "obs", "ans")
+    assert value(service, "obs", seen.offset)[:2] == (
+        name.encode(), {"a": 1.0, "b": 0.3, "id": name},
+    )  # fmt: skip
+    assert value(service, "ans", told.offset)[1] == {"id": name, "label": "right", "w": 2.0}
+    until(lambda: service.status_feed.view.learned == learned + 1)
+
+
+def test_many_records_are_written_in_their_order(client: Client, service: Living) -> None:
+    """In several chunks; the ids are those that were given or made."""
+    n = 1500
+    written = client.observe_many(({"a": i / n, "b": 0.0} for i in range(n)), ids=range(n, 2 * n))
+    labelled = client.label_many(range(n, 2 * n), ["left"] * n)
+
+    assert [each.id for each in written] == [str(i) for i in range(n, 2 * n)]
+    assert [each.id for each in labelled] == [each.id for each in written]
+    assert [each.offset for each in written] == list(
+        range(written[0].offset, written[0].offset + n)
+    )
+    assert value(service, "obs", written[-1].offset)[1]["a"] == (n - 1) / n
+
+
+def test_prediction_of_a_service_is_typed(service: Living) -> None:
+    """As in the topic, with the age of the model."""
+    with Client(service.url, read_token=READ) as client:
+        found = client.predict({"a": 1.0, "b": 0.3}, explain=1)
+        many = client.predict_many([{"a": 1.0}, {"a": "x"}, {"a": 0.0}])
+
+    assert isinstance(found, PredictionRecord)
+    assert found.prediction in ("left", "right")
+    assert found.age_ms is not None
+    assert found.explanation is not None
+    assert [type(each) for each in many] == [PredictionRecord, Rejection, PredictionRecord]
+    assert isinstance(many[1], Rejection)
+    assert (many[1].index, many[1].reason) == (1, "wrong_kind")
+
+
+def test_rejected_record_is_an_error_with_its_number(service: Living) -> None:
+    """Nothing of its chunk is written; the chunks before are, as the note says."""
+    with Client(service.url, read_token=READ, write_token=WRITE) as client:
+        with pytest.raises(RecordError, match="wrong_kind") as alone:
+            client.observe({"a": "x"})
+        with pytest.raises(RecordError, match="record 1002: ") as caught:
+            client.observe_many([{"a": 0.0}] * 1002 + [{"a": "x"}])
+
+    assert "record" not in str(alone.value).split(":")[1]
+    assert caught.value.__notes__ == ["The 1,000 records before are written."]
+
+
+def test_wrong_token_is_one_line(service: Living) -> None:
+    """With the status, and without the token."""
+    with Client(service.url, write_token="x" * 20) as client:
+        with pytest.raises(
+            ServiceError, match=r"answered 401: expected the bearer token"
+        ) as caught:
+            client.observe({"a": 1.0})
+
+        assert caught.value.status == 401
+        assert "x" * 20 not in str(caught.value) + repr(client)
+
+
+def test_service_that_does_not_run_is_one_line() -> None:
+    """After the attempts that were allowed."""
+    with Client("http://127.0.0.1:9", retries=1) as client:
+        with pytest.raises(ServiceError, match="got none after 2 attempts") as caught:
+            client.predict({})
+
+        assert caught.value.status is None
+
+
+def test_time_of_a_record_is_the_one_given(service: Living, url: str) -> None:
+    """In the log; a service stamps records itself."""
+    moment = datetime(2024, 3, 1, 12, tzinfo=UTC)
+    with Client(url, **TOPICS) as client:
+        first = client.observe({"a": 1.0}, ts=moment)
+        second = client.observe({"a": 1.0}, ts=1709294400000)
+        label = client.label(first.id, "left", ts="2024-03-01T12:00:00Z")
+    with Client(service.url) as client, pytest.raises(ConfigError, match="expected no ts"):
+        client.observe({"a": 1.0}, ts=moment)
+
+    for each in (first, second, label):
+        assert value(service, each.topic, each.offset)[2] == 1709294400000
+
+
+def test_predictions_are_typed_and_end_at_the_present_end(service: Living, url: str) -> None:
+    """All of them from the beginning; only new ones otherwise."""
+    service.send(1)
+    with Client(url, **TOPICS) as client:
+        every = list(client.predictions(follow=False, from_beginning=True))
+        new = list(client.predictions(follow=False))
+
+    assert [each.id for each in every][:60] == [f"r{i}" for i in range(60)]
+    assert every[-1].position.topic == "obs"
+    assert new == []
+
+
+def test_predictions_are_followed(service: Living, url: str) -> None:
+    """From the call on: what is written after it is seen."""
+    with Client(url, **TOPICS) as client:
+        stream = client.predictions()
+        client.observe({"a": 1.0}, id="followed")
+        found = next(each for each in stream if each.id == "followed")
+
+    assert found.prediction in ("left", "right")
+    assert list(stream) == []  # it was closed with the client
+
+
+def test_resumed_predictions_repeat_the_last_one_only(
+    service: Living, url: str, tmp_path: Path
+) -> None:
+    """One that was returned is processed when the next one is asked for."""
+    resume = tmp_path / "predictions.pos"
+    with Client(url, **TOPICS) as client:
+        with client.predictions(from_beginning=True, resume=resume) as stream:
+            first = [next(stream).id for _ in range(5)]
+        again = client.predictions(follow=False, from_beginning=True, resume=resume)
+        rest = [each.id for each in again]
+        nothing = list(client.predictions(follow=False, from_beginning=True, resume=resume))
+
+    assert (first[-1], rest[0], nothing) == ("r4", "r4", [])
+    assert rest[:50] == [f"r{i}" for i in range(4, 54)]
+
+
+READER = """
+import sys
+from headwater import Client
+client = Client(sys.argv[1], predictions="svc-predictions")
+for each in client.predictions(from_beginning=True, resume=sys.argv[2]):
+    print(each.id, flush=True)
+"""
+
+
+def test_killed_reader_misses_no_prediction(service: Living, url: str, tmp_path: Path) -> None:
+    """By SIGKILL, while it processes one."""
+    resume = str(tmp_path / "predictions.pos")
+    seen: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, url, resume], stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        seen += [reader.stdout.readline().strip() for _ in range(25)]
+        os.kill(reader.pid, signal.SIGKILL)
+        seen += [line.strip() for line in reader.stdout if line.endswith("\n")]
+        reader.wait(PATIENCE)
+    with Client(url, **TOPICS) as client:
+        rest = client.predictions(follow=False, from_beginning=True, resume=resume)
+        seen += [each.id for each in rest]
+        every = client.predictions(follow=False, from_beginning=True)
+
+        assert {each.id for each in every} == set(seen)
+
+
+def test_what_the_other_side_does_is_one_line(service: Living, url: str) -> None:
+    """It says which client to make."""
+    with Client(url, **TOPICS) as client, pytest.raises(ConfigError, match="a log cannot predict"):
+        client.predict({"a": 1.0})
+    with Client(service.url) as client, pytest.raises(ConfigError, match="expected a log, because"):
+        client.predictions()
+    with Client(url) as client, pytest.raises(ConfigError, match="topic of the observations"):
+        client.observe({"a": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "words"),
+    [
+        ("ftp://x", {}, "expected http://HOST:PORT or a log as"),
+        ("payments.toml", {}, "expected http://HOST:PORT or a log as"),
+        ("http://[", {}, "http"),
+        ("http://x", {"labels": "l"}, "topics and kafka are for a log"),
+        ("sqlite:no-such.db", {}, "no such log"),
+        ("memory:x", {"read_token": READ}, "tokens and tls are for a service"),
+        ("memory:x", {"timeout": 0}, "expected timeout above 0"),
+        ("kafka://me:secret@x:1", {"observations": "o"}, r"kafka://\*\*\*@x:1"),
+    ],
+)
+def test_bad_arguments_are_one_line(url: str, options: dict, words: str) -> None:
+    """Secrets of a URL are not repeated."""
+    with pytest.raises((ConfigError, TransportError), match=words) as caught:
+        Client(url, **options).observe({})
+
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_topic_of_other_records_is_one_line(service: Living, url: str) -> None:
+    """A typo in the name of the topic."""
+    with Client(url, predictions="ans") as client:
+        with pytest.raises(ConfigError, match=r"expected a prediction at offset 0 of ans\[0\]"):
+            next(client.predictions(from_beginning=True))
+        with pytest.raises(ConfigError, match="has no topic 'nowhere'"):
+            Client(url, predictions="nowhere").predictions()
+
+
+def test_configuration_names_log_topics_and_id(tmp_path: Path) -> None:
+    """And the address that predicts."""
+    (tmp_path / "c.toml").write_text(
+        'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "o"\nid = "order"\n'
+        'label = "y"\n[features]\nx = "numeric"\n[http]\nport = 9999\n'
+    )
+    log = open_log(f"sqlite:{tmp_path / 'log.db'}")
+    for topic in ("o", "n-predictions"):
+        log.create_topic(topic, 1)
+    with Client.from_config(tmp_path / "c.toml") as client:
+        written = client.observe({"x": 1.0}, id=7)
+        assert list(client.predictions(follow=False)) == []
+        with pytest.raises(ConfigError, match=r"http://127\.0\.0\.1:9999"):
+            client.predict({"x": 1.0})
+        with pytest.raises(ConfigError, match="topic of the labels"):
+            client.label(7, "a")
+    (chunk,) = log.read({Partition("o", 0): 0}, {Partition("o", 0): 1})
+    log.close()
+
+    assert (written.topic, chunk.values) == ("o", [b'{"x":1.0,"order":7}'])
+
+
+class SlowLog:
+    """A log whose appends are counted, and wait until they may."""
+
+    def __init__(self) -> None:
+        self.appends: list[int] = []
+
+    def append(self, records: list[Outgoing]) -> list[tuple[int, int]]:
+        self.appends.append(len(records))
+        return [(0, n) for n in range(len(records))]
+
+    def close(self) -> None: ...
+
+
+def test_async_calls_share_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2,500 that wait, at most 1,000 are with the log at a time."""
+    slow = SlowLog()
+    monkeypatch.setattr("headwater.log.open_log", lambda url, kafka: slow)
+
+    async def main() -> int:
+        async with AsyncClient("memory:x", observations="o") as client:
+            return len(await asyncio.gather(*(client.observe({"n": n}) for n in range(2500))))
+
+    assert asyncio.run(main()) == 2500
+    assert sum(slow.appends) == 2500
+    assert len(slow.appends) < 1250
+    assert max(slow.appends) <= 1000
+
+
+@pytest.mark.parametrize("over", ["http", "log"])
+def test_async_client_does_the_same(service: Living, url: str, over: str) -> None:
+    """Write, read and ask, many at the same time."""
+
+    async def main() -> None:
+        arguments = {"read_token": READ, "write_token": WRITE} if over == "http" else TOPICS
+        async with AsyncClient(service.url if over == "http" else url, **arguments) as client:
+            ids = [f"{over}-{n}" for n in range(40)]
+            written = await asyncio.gather(*(client.observe({"a": 1.0}, id=id_) for id_ in ids))
+            assert [each.id for each in written] == ids
+            assert (await client.label(ids[0], "right")).topic == "ans"
+            assert len(await client.observe_many([{"a": 0.0}] * 3)) == 3
+            assert len(await client.label_many(ids[1:3], ["right", "right"])) == 2
+            if over == "http":
+                assert (await client.predict({"a": 1.0})).prediction in ("left", "right")
+                assert len(await client.predict_many([{"a": 1.0}, {"a": "x"}])) == 2
+                with pytest.raises(RecordError):
+                    await client.observe({"a": "x"})
+                with pytest.raises(ConfigError):
+                    client.predictions()
+            else:
+                with pytest.raises(ConfigError):
+                    await client.predict({"a": 1.0})
+
+    asyncio.run(main())
+
+
+def test_async_predictions_survive_a_cancelled_wait(service: Living, url: str) -> None:
+    """The prediction that was awaited is returned by the next call."""
+
+    async def main() -> list[str]:
+        async with AsyncClient(url, **TOPICS) as client:
+            async with client.predictions() as stream:
+                for _ in range(3):
+                    with pytest.raises(TimeoutError):
+                        await asyncio.wait_for(anext(stream), 0.01)
+                ids = [f"cancelled-{n}" for n in range(3)]
+                await client.observe_many([{"a": 1.0}] * 3, ids)
+                found: list[str] = []
+                async for each in stream:
+                    found += [each.id] if each.id.startswith("cancelled") else []
+                    if len(found) == 3:
+                        break
+            present = client.predictions(follow=False, from_beginning=True)
+            assert len([each async for each in present]) > 60
+            waiting = asyncio.ensure_future(anext(client.predictions()))
+            await asyncio.sleep(0)
+        with pytest.raises((StopAsyncIteration, RuntimeError)):
+            await waiting  # the client was closed
+        return found
+
+    assert asyncio.run(main()) == [f"cancelled-{n}" for n in range(3)]
