@@ -37,8 +37,8 @@ maximum_signature_line_length = 80
 # Not checked: names of other projects (the build would have to read their sites), types that are
 # only in signatures (internal, or imported for the type checker), words of docstrings ("mapping").
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|numpy|np|river|typing)\..*"),
-    ("py:class", r"NDArray|ConfusionMatrix|Id|stream\.\w+\.\w+\..+|[a-z ]+"),
+    ("py:.*", r"(collections|datetime|numpy|np|pathlib|river|ssl|typing)\..*"),
+    ("py:class", r"NDArray|ConfusionMatrix|Id|(stream|consumers)\.\w+\.\w+\..+|[a-z ]+"),
 ]
 
 GROUPS = {"learners": stream.Learner, "errors": stream.StreamError}

@@ -1,0 +1,104 @@
+"""docs/howto/feed.md: its Python runs beside a service, its Kafka producer feeds one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from consumers.base.records import Partition
+from consumers.cli import main
+from consumers.transports import open_log
+from tests.acceptance.service import Service
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/howto/feed.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PRODUCER = [code for code in BLOCKS if "KafkaProducer" in code]
+CLIENTS = [code for code in BLOCKS if "headwater" in code]
+CONFIG = """
+name = "payments"
+[input]
+transport = "{transport}"
+observations = "payments"
+labels = "payments-labels"
+[features]
+amount = "numeric"
+country = "categorical"
+[model]
+type = "MixedNB"
+[http]
+port = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With payments.toml, as the page assumes."""
+    path = tmp_path_factory.mktemp("feed")
+    (path / "payments.toml").write_text(CONFIG.format(transport="sqlite:log.db"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(directory: Path) -> Iterator[str]:
+    """The address of a service that runs."""
+    config = directory / "payments.toml"
+    assert main(["check", str(config), "--create"]) == 0
+    with Service(config) as running:
+        yield "http://" + running.wait_said(r"metrics on http://(\S+)/metrics")[1]
+
+
+@pytest.mark.parametrize("code", CLIENTS)
+def test_clients_of_the_page_run_beside_a_service(
+    code: str,
+    service: str,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As a newcomer would paste them, at the port of this service."""
+    monkeypatch.chdir(directory)
+
+    exec(compile(code.replace("http://localhost:8321", service), "feed.md", "exec"), {})
+
+    assert capsys.readouterr().out
+
+
+def test_every_python_block_of_the_page_is_run() -> None:
+    """By one of these tests."""
+    assert len(CLIENTS) == 4
+    assert len(PRODUCER) == 1
+    assert len(BLOCKS) == 5
+
+
+@pytest.mark.kafka
+def test_plain_producer_of_the_page_feeds_a_service(kafka_bootstrap: str, tmp_path: Path) -> None:
+    """The key is the id, and the times decide what was known when."""
+    suffix = uuid4().hex[:8]
+    text = CONFIG.format(transport=f"kafka://{kafka_bootstrap}").replace("payments", f"p-{suffix}")
+    config = tmp_path / "payments.toml"
+    config.write_text(text.replace("port = 0", "enabled = false"))
+    assert main(["check", str(config), "--create"]) == 0
+    (code,) = PRODUCER
+    code = code.replace("localhost:9092", kafka_bootstrap)
+    code = code.replace('"payments', f'"p-{suffix}')
+
+    exec(compile(code, "feed.md", "exec"), {})
+    assert main(["run", str(config), "--drain"]) == 0
+
+    log = open_log(f"kafka://{kafka_bootstrap}")
+    at = Partition(f"p-{suffix}-predictions", 0)
+    chunks = log.read({at: 0}, log.end_offsets([at]))
+    found = [json.loads(value or b"") for chunk in chunks for value in chunk.values]
+    log.close()
+    assert [each["id"] for each in found] == [f"p-{n}" for n in range(100)]
+    assert [each["ts"] for each in found] == [1_764_000_000_000 + 1000 * n for n in range(100)]
+    # A label has the time at which it became known: 20 observations later.
+    assert [each["model"]["learned"] for each in found] == [max(0, n - 20) for n in range(100)]
+    assert found[96]["prediction"] == "fraud"
+    assert found[97]["prediction"] == "ok"
