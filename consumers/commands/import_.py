@@ -53,7 +53,6 @@ def import_(
     from consumers.commands.transport import check_topics, has_directory, is_absent
     from consumers.config import load
     from consumers.service.importing import checked
-    from consumers.snapshots.places import Directory
     from consumers.transports import open_log
     from consumers.transports.registry import transport_of
 
@@ -62,7 +61,7 @@ def import_(
     if transport_of(url).private:
         raise ConfigError(f"import needs a log that outlives this command, got {url}")
     try:
-        model = checked(settings, Directory(file.parent).read(file.name), unsigned=unsigned)
+        model = checked(settings, _content(file), unsigned=unsigned)
     except (ConfigError, SnapshotError) as error:
         raise type(error)(f"{file}: {error}") from None
     began = time.perf_counter()
@@ -81,6 +80,20 @@ def import_(
         "seconds": time.perf_counter() - began,
     }
     _report(result, model, as_json=as_json)
+
+
+def _content(file: Path) -> bytes:
+    """The bytes of the file. One that is too large is not read."""
+    from consumers.base.errors import ConfigError
+    from consumers.service.importing import check_size
+
+    try:
+        if not file.is_file():
+            raise ConfigError("there is no such file; `headwater export` writes one")
+        check_size(file.stat().st_size)
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}") from None
 
 
 def _imported(

@@ -43,7 +43,7 @@ from stream.data.schema import Field, Schema, plain_label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, SchemaError, StateError
 
-__all__ = ["ModelToImport", "checked", "import_model"]
+__all__ = ["ModelToImport", "check_size", "checked", "import_model"]
 
 PARTS_AT_ONCE = 16  # appended by one call of the log
 
@@ -89,11 +89,7 @@ def checked(config: Config, data: bytes, *, unsigned: bool = False) -> ModelToIm
     SnapshotError
         The file is damaged, or not signed with the key.
     """
-    if len(data) > MOST_BYTES:
-        raise ConfigError(
-            f"expected a model of at most {MOST_BYTES:,} bytes, got {len(data):,}: the journal "
-            "holds it"
-        )
+    check_size(len(data))
     key = None if unsigned else config.snapshots.key
     try:
         info, state = model_file.from_bytes(data, key)
@@ -110,6 +106,19 @@ def checked(config: Config, data: bytes, *, unsigned: bool = False) -> ModelToIm
         )
     _check_learner(config, info, schema, state)
     return ModelToImport(info, schema, data)
+
+
+def check_size(size: int) -> None:
+    """Raise ConfigError if a file of this size is too large for a journal.
+
+    Examples
+    --------
+    >>> check_size(2**30)
+    """
+    if size > MOST_BYTES:
+        raise ConfigError(
+            f"expected at most {MOST_BYTES:,} bytes, got {size:,}: the journal holds the file"
+        )
 
 
 def _check_fields(config: Config, schema: Schema) -> None:

@@ -141,7 +141,7 @@ def _signature(sums: bytes, key: str) -> bytes:
 
 
 def from_bytes(data: bytes, key: str | None = None) -> tuple[ModelInfo, State]:
-    """The inverse of `to_bytes`, verified. It takes about as much memory as the file has bytes.
+    """The inverse of `to_bytes`, verified. It takes at most twice the memory of the file.
 
     Parameters
     ----------

@@ -14,7 +14,8 @@ from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord
 from consumers.service import importing
 from consumers.service.importing import checked, import_model
-from consumers.service.recovery import rebuild, sources
+from consumers.service.recovery import load, rebuild, sources
+from consumers.service.replay import replay
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.store import open_store
@@ -255,6 +256,43 @@ def test_inputs_with_labels_of_another_kind_are_refused(make_service, data) -> N
 
     with pytest.raises(ConfigError, match="of kind boolean, such as True, and ans has 'spam'"):
         begun(service, data)
+
+
+def test_standby_follows_from_the_imported_model(fresh, data) -> None:
+    """Without a snapshot it begins with the model too."""
+    begun(fresh, data)
+    fresh.run(model=MODEL, every_records=10**6)
+    for file in fresh.snapshots():
+        file.unlink()
+    config, end = fresh.config(model=MODEL), fresh.ends("svc-journal")[0]
+    found, store = sources(config, fresh.log), open_store(config, 0)
+    live, ahead = load(config, fresh.log, found, store, end=end)
+    began = live.shard.learner.fingerprint()
+    replay(fresh.log, found, live, end, ahead)
+
+    assert began == model_file.from_bytes(data)[0].fingerprint
+    assert live.shard.fingerprint() == fresh.rebuilt(model=MODEL).shard.fingerprint()
+
+
+def test_file_that_is_too_large_for_a_journal_is_refused(fresh, data, monkeypatch) -> None:
+    """Before it is read."""
+    monkeypatch.setattr(importing, "MOST_BYTES", 1000)
+
+    with pytest.raises(ConfigError, match="expected at most 1,000 bytes"):
+        checked(fresh.config(model=MODEL), data)
+
+
+def test_model_without_classes_can_leave_and_begin_a_service(make_service) -> None:
+    """It has fields and parameters only."""
+    empty, new = make_service(), make_service()
+    for service in (empty, new):
+        fill(service.log, phishing(60))
+    empty.run(model=MODEL, stop_after=1, max_records=1)
+    data = exported(empty.config(model=MODEL), empty.rebuilt(model=MODEL))[1]
+
+    assert model_file.from_bytes(data)[0].labels.classes == []
+    assert begun(new, data)
+    assert new.run(model=MODEL).learned == 60
 
 
 def test_key_of_the_service_must_have_signed_the_file(fresh, data) -> None:
