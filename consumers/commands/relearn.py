@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["relearn"]
 
+SILENT = (
+    "with [labels] silence the labels are about what the old model published, so these scores do "
+    "not compare the models fairly"
+)
+
 
 def relearn(
     config: ConfigArgument,
@@ -48,6 +53,7 @@ def relearn(
     from consumers.timetravel.relearn import changed_settings, learned_again
 
     with every_past(config) as shards:
+        silent = shards[0].config.labels.silence is not None
         differ = [changed_settings(of.config, of.log, of.found, of.store) for of in shards]
         # If no shard differs, the first one reports it.
         due = [of for of, changes in zip(shards, differ, strict=True) if changes] or shards[:1]
@@ -60,6 +66,7 @@ def relearn(
             result["shards"][of.found.journal.number] |= _compared(both)
             if yes:  # else one shard after the other is in memory
                 ready.append(both)
+            del both
         if yes:
             _swap(due, ready, reason, result["shards"])
     if as_json:
@@ -68,6 +75,8 @@ def relearn(
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
         return
     _show(result["shards"], yes=yes)
+    if silent:
+        typer.echo(f"note        {SILENT}")
 
 
 def _compared(both: Relearned) -> dict[str, Any]:

@@ -11,12 +11,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.oracles.join import JoinTwin
 from tests.oracles.merge import merge_heads
 
-__all__ = ["Learned", "Logs", "history", "learned", "place_of"]
+__all__ = ["Era", "Learned", "Logs", "eras", "history", "learned", "place_of"]
 
 Place = tuple[str, int, int]  # topic, partition, offset
 
@@ -42,25 +42,47 @@ class Learned:
     right: int = 0
 
 
+class Era(NamedTuple):
+    """A span in which the model had the same settings and nothing was taken back.
+
+    `commits` is its history at the end of the span, `own` the numbers of those of the span.
+    """
+
+    settings: dict[str, Any]
+    commits: list[dict[str, Any]]
+    own: set[int]
+
+
+def eras(values: Sequence[bytes | None]) -> list[Era]:
+    """The spans of a journal. The last one has the model of the end."""
+    first, *others = [json.loads(value or b"") for value in values]
+    now = Era(first["identity"], [], set())
+    after, done = {0: now}, list[Era]()  # the model as of each record
+    for entry in others:
+        if entry["kind"] in ("reset", "relearn"):
+            done.append(now)
+            then = after[entry["to"]] if entry["kind"] == "reset" else now
+            now = Era(entry.get("identity", then.settings), then.commits, set())
+        elif entry["kind"] == "batch":
+            now = Era(now.settings, [*now.commits, entry], now.own | {entry["seq"]})
+        after[entry["seq"]] = now
+    return [*done, now]
+
+
 def history(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
     """The commits that no rollback has removed."""
-    after: dict[int, list[dict[str, Any]]] = {0: []}  # the history as of each record
-    last = 0
-    for entry in [json.loads(value or b"") for value in values][1:]:
-        reset = entry["kind"] == "reset"
-        after[entry["seq"]] = after[entry["to"]] if reset else [*after[last], entry]
-        last = entry["seq"]
-    return [entry for entry in after[last] if entry["kind"] == "batch"]
+    return eras(values)[-1].commits
 
 
 def learned(
     logs: Logs,
     commits: Sequence[dict[str, Any]],
     learner: Any,
-    silence: tuple[Any, int],
+    silence: tuple[Any, int] | None = None,
     *,
-    scored: bool,
-    against: Callable[[dict[str, Any]], bool],
+    scored: bool = False,
+    against: Callable[[dict[str, Any]], bool] = lambda prediction: False,
+    corrections: bool = True,
 ) -> Learned:
     """Let `learner` live through the commits.
 
@@ -68,20 +90,19 @@ def learned(
     """
     said = {place_of(p): against(p) for p in map(json.loads, filter(None, logs.published))}
     out = Learned(learner)
-    twin = JoinTwin(
-        bound=100_000, horizon=7 * 86_400_000, max_classes=256, corrections=True, silence=silence
-    )
+    bounds = {"bound": 100_000, "horizon": 7 * 86_400_000, "max_classes": 256}
+    twin = JoinTwin(**bounds, corrections=corrections, silence=silence)
     rows: list[tuple[Place, dict[str, Any]]] = []
     first: dict[int, Any] = {}  # what was predicted for an observation
     twin.decided = lambda number: said[rows[number][0]]
     done, silent = 0, 0
-    for place in in_order(logs, commits):
+    for place, latest in in_order(logs, commits):
         time, value = logs.inputs[place]
         try:
             record = json.loads(value or b"")
         except ValueError:
             continue  # a dead letter
-        time = max(time, twin.time)
+        time = max(time, twin.time) if time <= latest else twin.time
         if place[0] == logs.labels:
             twin.answer(0, record["id"], time, record["label"], 1.0)
         else:
@@ -93,7 +114,7 @@ def learned(
         for at, (what, number, label, _) in enumerate(twin.steps[done:]):
             there, x = rows[number]
             if what.startswith("predict"):
-                out.predictions[there] = predicted(learner, x, silence[0])
+                out.predictions[there] = predicted(learner, x, silence)
                 first.setdefault(number, out.predictions[there]["prediction"])
             if what == "unlearn":
                 learner.unlearn_one(x, label)
@@ -108,15 +129,20 @@ def learned(
     return out
 
 
-def in_order(logs: Logs, commits: Sequence[dict[str, Any]]) -> list[Place]:
-    """The records of the commits, those of each in the order of the merge."""
-    out: list[Place] = []
+def in_order(logs: Logs, commits: Sequence[dict[str, Any]]) -> list[tuple[Place, int]]:
+    """The records of the commits, each in the order of the merge, with the latest time believed."""
+    out: list[tuple[Place, int]] = []
     for commit in commits:
         heads: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        latest = commit["now"] + 60_000
         for topic, number, start, end, *_ in commit["ranges"]:
-            there = [at for at in range(start, end) if (topic, number, at) in logs.inputs]
-            heads[topic, number] = [(at, logs.inputs[topic, number, at][0]) for at in there]
-        out += merge_heads(heads, {logs.labels})
+            newest, head = -(1 << 62), heads.setdefault((topic, number), [])
+            for at in range(start, end):
+                if (topic, number, at) in logs.inputs:
+                    time = logs.inputs[topic, number, at][0]
+                    newest = max(newest, time) if time <= latest else newest
+                    head.append((at, newest))
+        out += [(place, latest) for place in merge_heads(heads, {logs.labels})]
     return out
 
 
@@ -126,9 +152,9 @@ def place_of(prediction: dict[str, Any]) -> Place:
     return at["topic"], at["partition"], at["offset"]
 
 
-def predicted(learner: Any, x: dict[str, Any], silent: Any) -> dict[str, Any]:
-    """Label and probabilities; none before the label of silence was learned."""
+def predicted(learner: Any, x: dict[str, Any], silence: tuple[Any, int] | None) -> dict[str, Any]:
+    """Label and probabilities; none before a label, and that of silence, was learned."""
     p = learner.predict_proba_one(x)
-    if silent not in p:
+    if not p or (silence is not None and silence[0] not in p):
         return {"prediction": None, "probabilities": {}}
     return {"prediction": max(p, key=p.__getitem__), "probabilities": p}

@@ -15,7 +15,10 @@ from consumers.journal.records import SchemasRecord
 from consumers.schemas import client
 from consumers.schemas.client import subject_of
 from consumers.service import schemas as supply
+from consumers.service.recovery import sources
 from consumers.service.runner import Runner
+from consumers.snapshots.store import open_store
+from consumers.timetravel.relearn import learned_again, swap
 from tests.consumers.schemas.registered import FORMATS, SCHEMAS, Failing, Registered
 
 
@@ -60,6 +63,28 @@ def test_replay_needs_no_registry(tmp_path, name, monkeypatch) -> None:
 
 def _refused(settings: object) -> None:
     raise AssertionError("the registry was asked")
+
+
+def test_new_settings_are_learned_without_the_registry(tmp_path, monkeypatch) -> None:
+    """With the schemas of the journal, and the new model is one that has always had them."""
+    shops = [Registered(tmp_path / name, "avro") for name in "ab"]
+    old, new = shops
+    corrected = [shop.configured("[labels]\ncorrections = true") for shop in shops]
+    for shop, config in ((old, old.config), (new, corrected[1])):
+        shop.feed(30)
+        shop.run(config)
+    found, store = sources(corrected[0], old.log), open_store(corrected[0], 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "_client", _refused)
+        both = learned_again(corrected[0], old.log, found, store)
+        swap(corrected[0], old.log, [both], now=0, reason="")
+    for shop, config in zip(shops, corrected, strict=True):
+        shop.feed(10, first=30)
+        shop.run(config)
+        shop.config = config
+
+    assert old.fingerprint() == new.fingerprint()
+    assert old.predictions() == new.predictions(), "corrections change nothing here"
 
 
 def test_schema_is_journaled_once_and_before_its_commit(tmp_path) -> None:

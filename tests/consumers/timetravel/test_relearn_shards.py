@@ -34,7 +34,6 @@ NEW = 'type = "MixedNB"\nhalf_life = 80'
 # Where it dies, at which time, and whether the old settings are restored then.
 DEATHS = [
     ("relearn_fenced", 1, False),
-    ("relearn_journaled", 1, False),
     ("relearn_journaled", 1, True),
     ("relearn_journaled", 2, True),
     ("relearn_journaled", SHARDS, False),
