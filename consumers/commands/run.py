@@ -107,6 +107,7 @@ def _serve(
     from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build
     from consumers.telemetry.log import configure
+    from consumers.telemetry.supervisor import notifying
     from consumers.transports import open_log
 
     config = load(file)
@@ -125,7 +126,11 @@ def _serve(
     _check_file(file, config, numbers, new_journal)
     serving = StartingFleet()
     # Listen before any slow step, so that a probe finds a live process.
-    with served(config, serving) as address, closing(opened()) as transport:
+    with (
+        served(config, serving) as address,
+        notifying(serving.health),
+        closing(opened()) as transport,
+    ):
         _check_topics(file, config, transport, numbers, new_journal)
         make_own_topics(config, transport)
         for number in numbers:
@@ -144,19 +149,11 @@ def _serve(
         member = None if ours else transport.member(config.name, config.journal_topic)
         fleet: Fleet | ShardGroup
         if member is None:
-            fleet = Fleet(
-                config,
-                opened,
-                stop,
-                numbers,
-                drain=drain,
-                new_journal=new_journal,
-                decision=decision,
-            )
+            of = (config, opened, stop, numbers)
+            fleet = Fleet(*of, drain=drain, new_journal=new_journal, decision=decision)
         else:
-            fleet = ShardGroup(
-                config, opened, member, stop, new_journal=new_journal, decision=decision
-            )
+            shared = (config, opened, member, stop)
+            fleet = ShardGroup(*shared, new_journal=new_journal, decision=decision)
         serving.begin(fleet)
         fleet.run()
 
