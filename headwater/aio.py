@@ -177,6 +177,8 @@ class AsyncClient(ClientBase):
         if self._log is not None:
             topic = self._log.topic(role)
             async with self._waiting:
+                if self._log.translates:
+                    records = await asyncio.to_thread(self._log.translated, role, records)
                 future = asyncio.wrap_future(self._log.append(role, records))
                 try:
                     places = await asyncio.wait_for(future, self._settings.timeout)

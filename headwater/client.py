@@ -253,7 +253,7 @@ class Client(ClientBase):
     def _write(self, role: str, records: list[Prepared], first: int | None) -> list[Written]:
         """Write one chunk. `first`: the number of its first record; None: it is the only one."""
         if self._log is not None:
-            future = self._log.append(role, records)
+            future = self._log.append(role, self._log.translated(role, records))
             try:
                 places = future.result(self._settings.timeout)
             except LateError:

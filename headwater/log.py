@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +14,10 @@ import msgspec
 
 from consumers.api.contract import PredictionRecord
 from consumers.api.writer import Writer
-from consumers.base.errors import ConfigError
+from consumers.base.errors import ConfigError, RecordError
 from consumers.base.records import Outgoing, Partition
+from consumers.config import Config
+from consumers.schemas.translate import Translator
 from consumers.transports import open_log
 from consumers.transports.positions import Positions, initial_positions
 from consumers.transports.protocol import Log
@@ -49,10 +51,20 @@ class LogDoor:
         The section [kafka] of the configuration.
     topics
         Those of the service.
+    config
+        Its configuration, if it is known: records may have schemas. Without it they are JSON.
     """
 
-    def __init__(self, url: str, kafka: Mapping[str, object], topics: TopicNames) -> None:
-        self._url, self._kafka, self._topics = url, kafka, topics
+    def __init__(
+        self,
+        url: str,
+        kafka: Mapping[str, object],
+        topics: TopicNames,
+        config: Config | None = None,
+    ) -> None:
+        self._url, self._kafka, self._topics, self._config = url, kafka, topics, config
+        self._translator = None if config is None else Translator(config)
+        self._translating = threading.Lock()
         self._writer = Writer(self._opened)
         self._streams: list[PredictionStream] = []
 
@@ -68,6 +80,29 @@ class LogDoor:
                 "Client.from_config"
             )
         return found
+
+    @property
+    def translates(self) -> bool:
+        """Whether `translated` may ask a registry."""
+        return self._translator is not None and self._translator.framed
+
+    def translated(self, role: str, records: list[Prepared]) -> list[Prepared]:
+        """The records in the format of their topic.
+
+        Raises
+        ------
+        RecordError
+            One does not fit its schema.
+        """
+        if self._translator is None or not self._translator.framed:
+            return records
+        topic = self.topic(role)
+        try:
+            with self._translating:
+                values = self._translator.records(topic, [record.value for record in records])
+        except ValueError as error:
+            raise RecordError("wrong_kind", f"a record for {topic} {error}") from None
+        return [r._replace(value=value) for r, value in zip(records, values, strict=True)]
 
     def append(self, role: str, records: list[Prepared]) -> Future[list[tuple[int, int]]]:
         """A future of partition and offset of each record."""
@@ -102,7 +137,8 @@ class LogDoor:
                 if kept is None
                 else kept.next
             )
-            stream = PredictionStream(log, starts, kept, follow=follow)
+            as_json = Translator(self._config).as_json if self._config is not None else bytes
+            stream = PredictionStream(log, starts, kept, follow=follow, as_json=as_json)
         except BaseException:
             log.close()
             raise
@@ -125,9 +161,15 @@ class PredictionStream(Iterator[PredictionRecord]):
     """
 
     def __init__(
-        self, log: Log, starts: Mapping[Partition, int], kept: Positions | None, *, follow: bool
+        self,
+        log: Log,
+        starts: Mapping[Partition, int],
+        kept: Positions | None,
+        *,
+        follow: bool,
+        as_json: Callable[[bytes], bytes],
     ) -> None:
-        self._log, self._kept = log, kept
+        self._log, self._kept, self._as_json = log, kept, as_json
         self._last: tuple[int, int] | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()  # of the log, which another thread may close
@@ -150,7 +192,7 @@ class PredictionStream(Iterator[PredictionRecord]):
             if found is not None:
                 partition, offset, value = found
                 self._last = (partition.number, offset)
-                return _prediction(partition, offset, value)
+                return _prediction(partition, offset, self._as_json(value))
         self.close()
         raise StopIteration
 

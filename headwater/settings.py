@@ -11,7 +11,7 @@ from typing import Self
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.secrets import without_login
-from consumers.config import load
+from consumers.config import Config, load
 from consumers.transports.registry import forms, local_path, transports
 from headwater.exchange import Retries
 from headwater.http import Tokens
@@ -36,6 +36,7 @@ class ClientSettings:
     tls: ssl.SSLContext | None = None
     timeout: float = 30.0
     retries: int = 5
+    config: Config | None = field(default=None, repr=False)
     service: str = SERVICE_URL  # where `predict` is answered, for messages
 
     def __post_init__(self) -> None:
@@ -69,6 +70,7 @@ class ClientSettings:
             id_field=config.input.id,
             kafka=config.kafka,
             timeout=timeout,
+            config=config,
             service=f"http://{config.http.host}:{port}" if port else SERVICE_URL,
         )
 
@@ -94,7 +96,7 @@ class ClientSettings:
             raise ConfigError(
                 f"{self.url}: no such log; `headwater check CONFIG --create` creates it"
             )
-        return LogDoor(self.url, self.kafka, self.topics)
+        return LogDoor(self.url, self.kafka, self.topics, self.config)
 
     def shown(self, name: str) -> str:
         """The repr of a client: no token, no password."""

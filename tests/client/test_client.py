@@ -18,6 +18,7 @@ from consumers.api.contract import PredictionRecord, Rejection
 from consumers.base.records import Outgoing, Partition
 from consumers.transports import open_log
 from headwater import AsyncClient, Client, ConfigError, RecordError, ServiceError, TransportError
+from tests.consumers.schemas.registered import Registered
 from tests.waiting import PATIENCE, until
 from tests.web.living import Living, living
 
@@ -288,6 +289,31 @@ def test_configuration_names_log_topics_and_id(tmp_path: Path) -> None:
     log.close()
 
     assert (written.topic, chunk.values) == ("o", [b'{"x":1.0,"order":7}'])
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+def test_records_with_schemas_are_written_and_read(tmp_path: Path, kind: str) -> None:
+    """By the registry of the configuration; one that does not fit its schema is one line."""
+    shop = Registered(tmp_path, kind, url=f"sqlite:{tmp_path / 'log.db'}")
+    (tmp_path / "shop.toml").write_text(shop.text())
+
+    async def more() -> None:
+        async with AsyncClient.from_config(tmp_path / "shop.toml") as client:
+            await client.observe({"amount": 2.0, "shop": {"city": "Rom"}}, id="v2")
+
+    with Client.from_config(tmp_path / "shop.toml") as client:
+        client.observe({"amount": 1.5, "shop": {"city": "Bonn"}}, id="v1")
+        client.label("v1", "yes")
+        asyncio.run(more())
+        with pytest.raises(RecordError, match="a record for visits ") as caught:
+            client.observe({"amount": "many", "shop": {"city": "Bonn"}}, id="v3")
+        shop.run()
+        found = list(client.predictions(follow=False, from_beginning=True))
+    shop.log.close()
+
+    assert "\n" not in str(caught.value)
+    assert [each.id for each in found] == ["v1", "v2"]
+    assert found[1].prediction == "yes"
 
 
 class SlowLog:

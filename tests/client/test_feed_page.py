@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from consumers.base.records import Partition
 from consumers.cli import main
-from consumers.transports import open_log
+from headwater import Client
 from tests.acceptance.service import Service
 
 ROOT = Path(__file__).parents[2]
@@ -91,14 +90,22 @@ def test_plain_producer_of_the_page_feeds_a_service(kafka_bootstrap: str, tmp_pa
     exec(compile(code, "feed.md", "exec"), {})
     assert main(["run", str(config), "--drain"]) == 0
 
-    log = open_log(f"kafka://{kafka_bootstrap}")
-    at = Partition(f"p-{suffix}-predictions", 0)
-    chunks = log.read({at: 0}, log.end_offsets([at]))
-    found = [json.loads(value or b"") for chunk in chunks for value in chunk.values]
-    log.close()
-    assert [each["id"] for each in found] == [f"p-{n}" for n in range(100)]
-    assert [each["ts"] for each in found] == [1_764_000_000_000 + 1000 * n for n in range(100)]
+    resume = tmp_path / "predictions.pos"
+    with Client.from_config(config) as client:
+        stream = client.predictions(from_beginning=True, resume=resume)
+        found = list(islice(stream, 100))
+        stream.close()
+        with client.predictions(resume=resume) as again:
+            repeated = next(again)
+        written = [client.observe({"amount": 5.0}), client.label("p-0", "ok")]
+    assert [each.id for each in found] == [f"p-{n}" for n in range(100)]
+    assert [each.ts for each in found] == [1_764_000_000_000 + 1000 * n for n in range(100)]
     # A label has the time at which it became known: 20 observations later.
-    assert [each["model"]["learned"] for each in found] == [max(0, n - 20) for n in range(100)]
-    assert found[96]["prediction"] == "fraud"
-    assert found[97]["prediction"] == "ok"
+    assert [each.model.learned for each in found] == [max(0, n - 20) for n in range(100)]
+    assert found[96].prediction == "fraud"
+    assert found[97].prediction == "ok"
+    assert repeated == found[-1]
+    assert [(each.topic, each.offset) for each in written] == [
+        (f"p-{suffix}", 100),
+        (f"p-{suffix}-labels", 100),
+    ]
