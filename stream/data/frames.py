@@ -7,7 +7,7 @@ which river needs too, finds the library of a frame and reads its columns (decis
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -21,7 +21,16 @@ from stream.errors import SchemaError
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-__all__ = ["Cells", "Dicts", "FrameColumn", "MiniBatch", "Table", "array_of", "mini_batch"]
+__all__ = [
+    "Cells",
+    "DictTable",
+    "Dicts",
+    "FrameColumn",
+    "MiniBatch",
+    "Table",
+    "array_of",
+    "mini_batch",
+]
 
 Cells = Literal["number", "truth", "string", "other"]
 FLAT = (list, tuple)  # never a table
@@ -40,6 +49,14 @@ KINDS: dict[str, Cells] = {
     "Boolean": "truth",
     **dict.fromkeys(("String", "Categorical", "Enum"), "string"),
 }
+# And the types of Python.
+PYTHON: dict[Cells, set[type]] = {
+    "number": {float, int, np.float64, np.float32, np.int64, np.int32},
+    "truth": {bool, np.bool_},
+    "string": {str},
+}
+FEW = 16  # records that are read one by one
+DENSE = 4  # a table of dicts has at most this many cells for each value
 NO_FEATURE = ("Datetime", "Date", "Duration", "Time", "List", "Array", "Struct", "Binary")
 
 
@@ -91,8 +108,11 @@ class FrameColumn:
 
     def values(self) -> list[Any]:
         """The cells as Python values; None or NaN if missing."""
-        array = isinstance(self.native, np.ndarray)
-        return _without_na(self.native.tolist() if array else self.native.to_list())
+        native = self.native
+        if isinstance(native, list):
+            return native
+        array = isinstance(native, np.ndarray)
+        return _without_na(native.tolist() if array else native.to_list())
 
 
 class Table(MiniBatch):
@@ -119,6 +139,38 @@ class Table(MiniBatch):
         if not cells:
             return [{} for _ in range(len(self))]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+class DictTable(Dicts, Table):
+    """Dicts with mostly the same names, by column. Names are sorted; absent values are None."""
+
+    def __init__(self, xs: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> None:
+        self._xs, self.names = xs, names
+
+    def __len__(self) -> int:
+        return len(self._xs)
+
+    def columns(self) -> Iterator[FrameColumn]:
+        for name in self.names:
+            values = [x.get(name) for x in self._xs]
+            kinds = set(map(type, values)) - {type(None)}
+            if not kinds:
+                continue
+            cells: Cells = next((c for c, t in PYTHON.items() if kinds <= t), "other")
+            vector = None
+            if cells in ("number", "truth"):
+                try:
+                    vector = np.array(values, dtype=np.float64)
+                except OverflowError:
+                    cells = "other"
+            yield FrameColumn(name, cells, vector, values)
+
+    @property
+    def matrix(self) -> None:
+        return None
+
+    def records(self) -> list[dict[str, Any]]:
+        return [{**x} for x in self._xs]
 
 
 class Matrix(Table):
@@ -246,7 +298,9 @@ def mini_batch(given: Any) -> MiniBatch:
         return given
     if isinstance(given, np.ndarray):
         return Matrix(given) if given.ndim != 1 or given.dtype != object else Dicts()
-    if isinstance(given, FLAT) or not any(hasattr(kind, mark) for mark in MARKS):
+    if isinstance(given, FLAT):
+        return _of_dicts(given)
+    if not any(hasattr(kind, mark) for mark in MARKS):
         return Dicts()
     import narwhals.stable.v2 as nw
 
@@ -263,6 +317,17 @@ def mini_batch(given: Any) -> MiniBatch:
         frame = _from_arrow(given)
     _refuse_levels(getattr(frame.to_native(), "columns", None))
     return Frame(frame)
+
+
+def _of_dicts(xs: Sequence[Any]) -> Dicts:
+    """The dicts by column, if they are many and have mostly the same names."""
+    if len(xs) < FEW or set(map(type, xs)) != {dict}:
+        return Dicts()
+    names: set[Any] = set().union(*xs)
+    dense = len(names) * len(xs) <= DENSE * sum(map(len, xs))
+    return (
+        DictTable(xs, tuple(sorted(names))) if dense and set(map(type, names)) == {str} else Dicts()
+    )
 
 
 def _from_arrow(given: Any) -> nw.DataFrame[Any]:

@@ -36,7 +36,7 @@ from stream import (
 )
 from stream.checks.streams import records
 from stream.data.frame_rows import rows_of
-from stream.data.frames import mini_batch
+from stream.data.frames import Table, mini_batch
 
 ROOT = Path(__file__).parents[3]
 
@@ -149,18 +149,51 @@ tables = st.integers(0, 6).flatmap(
 )
 
 
+def in_order(rows: Rows) -> str:
+    """The values of rows by name, to the sign of zero."""
+    return repr([dict(sorted(x.items())) for x in rows.dicts()])
+
+
 @given(tables, st.sampled_from(["numeric", "categorical"]), st.sampled_from(["numeric", "text"]))
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)
 def test_cells_of_a_column_may_have_several_kinds(table, numbers, truths) -> None:
-    """A column of Python objects is read cell by cell, to the sign of zero."""
+    """A column of Python objects is read cell by cell, in a frame and in many dicts."""
     reading = {"numbers": numbers, "truths": "categorical" if truths == "text" else truths}
     frame = pd.DataFrame({name: pd.Series(v, dtype=object) for name, v in table.items()})
     xs = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    many = [{k: v for k, v in x.items() if v is not None} for x in xs] * 16
 
-    rows = rows_of(mini_batch(frame), **reading)
+    assert in_order(rows_of(mini_batch(frame), **reading)) == in_order(
+        Rows.from_dicts(xs, **reading)
+    )
+    if isinstance(columns := mini_batch(many), Table):
+        assert in_order(rows_of(columns, **reading)) == in_order(Rows.from_dicts(many, **reading))
 
-    expected = [dict(sorted(x.items())) for x in Rows.from_dicts(xs, **reading).dicts()]
-    assert repr([dict(sorted(x.items())) for x in rows.dicts()]) == repr(expected)
+
+@pytest.mark.parametrize(
+    ("xs", "by_column"),
+    [
+        ([{"a": 1.0, "b": "x"}] * 16, True),
+        ([{"a": 1.0}, {"b": 2}] * 8, True),
+        ([{"a": 1.0}] * 15, False),
+        ([{1: 1.0}] * 16, False),
+        ([{f"word {i}": 1} for i in range(16)], False),
+        ([{}] * 16, False),
+        ([{"a": 1.0}] * 15 + [None], False),
+    ],
+    ids=["alike", "gaps", "few", "names", "sparse", "empty", "wrong"],
+)
+def test_many_dicts_with_the_same_names_are_read_by_column(xs, by_column) -> None:
+    """Others one by one; a table would have far more cells than there are values."""
+    assert isinstance(mini_batch(xs), Table) == by_column
+
+
+def test_an_error_in_many_dicts_names_the_record() -> None:
+    """The first wrong one of a field."""
+    xs = [{"a": 1.0}] * 20 + [{"a": 10**400}, {"a": "x"}]
+
+    with pytest.raises(InvalidRecordError, match="out_of_range: row 20: field 'a': beyond"):
+        GaussianNB().learn_many(xs, ["y"] * 22)
 
 
 TYPES = {
@@ -194,6 +227,20 @@ def test_a_type_of_column_is_read_as_its_values(name, make) -> None:
     many.learn_many(pd.DataFrame({"c": column}), "pqp")
 
     assert many.fingerprint() == single.fingerprint()
+
+
+def test_a_column_without_values_leaves_no_trace(learner) -> None:
+    """Its kind is still open: a later text or number in it is learned as if it were the first."""
+    without = learner.clone()
+    without.learn_many(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), "pqp")
+
+    learner.learn_many(pd.DataFrame({"gap": [nan] * 3, "a": [1.0, 2.0, 3.0]}), "pqp")
+
+    assert learner.fingerprint() == without.fingerprint()
+    later = {"gap": 1.0 if learner.strings == "refused" else "text"}
+    for each in (learner, without):
+        each.learn_one(later, "q")
+    assert learner.fingerprint() == without.fingerprint()
 
 
 def test_wide_numbers_of_polars_and_categories_of_arrow_are_read() -> None:
