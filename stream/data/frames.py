@@ -325,9 +325,9 @@ def _of_dicts(xs: Sequence[Any]) -> Dicts:
         return Dicts()
     names: set[Any] = set().union(*xs)
     dense = len(names) * len(xs) <= DENSE * sum(map(len, xs))
-    return (
-        DictTable(xs, tuple(sorted(names))) if dense and set(map(type, names)) == {str} else Dicts()
-    )
+    if not dense or set(map(type, names)) != {str}:
+        return Dicts()
+    return DictTable(xs, tuple(sorted(names)))
 
 
 def _from_arrow(given: Any) -> nw.DataFrame[Any]:

@@ -2,9 +2,9 @@
 
 A family of models subclasses `Learner` and implements four methods: `_start` (empty state),
 `_execute` (run the steps of a block by a kernel), `_export` and `_restore` (save and load the
-state). This file has everything that users call. A call with one record is a block of one row, so
-it runs the same kernel. A family may predict and learn plain records without a block, if the
-results are the same to the bit.
+state). This file and `many.py` have everything that users call. A call with one record is a block
+of one row, so it runs the same kernel. A family may predict and learn plain records without a
+block, if the results are the same to the bit.
 """
 
 from __future__ import annotations

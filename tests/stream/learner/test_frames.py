@@ -37,6 +37,7 @@ from stream import (
 from stream.checks.streams import records
 from stream.data.frame_rows import rows_of
 from stream.data.frames import Table, mini_batch
+from stream.preprocessing import Discretized, Discretizer
 
 ROOT = Path(__file__).parents[3]
 
@@ -121,6 +122,12 @@ def test_a_table_is_learned_and_predicted_as_its_records(learner, form) -> None:
 def test_another_form_of_a_table_is_learned_as_its_records(form) -> None:
     """The same for forms that differ only in how their columns are found."""
     check_form(MixedNB(), form)
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars"])
+def test_a_learner_with_bins_learns_a_table_as_its_records(form) -> None:
+    """In Discretized too, whose bins are learned from the same numbers."""
+    check_form(Discretized(Discretizer(), CategoricalNB()), form)
 
 
 @pytest.mark.parametrize("form", ["pandas", "polars", "arrow"])
@@ -520,6 +527,15 @@ def test_what_cannot_be_learned_is_refused_by_one_line(case) -> None:
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert model.fingerprint() == GaussianNB().fingerprint()
+
+
+def test_a_stream_of_arrow_without_pyarrow_says_what_to_install(monkeypatch) -> None:
+    """Only such an object needs it."""
+    given = Stream(pa.table({"a": [1.0]}))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(SchemaError, match=r"pip install 'headwater\[arrow\]', or pass a DataFrame"):
+        GaussianNB().learn_many(given, "p")
 
 
 @pytest.mark.parametrize(
