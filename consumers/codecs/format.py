@@ -43,6 +43,8 @@ class WireFormat:
         The schema of predictions as it is registered, and as it is stored; None without schemas.
     to_wire, from_wire
         Convert the document of a prediction to that of its schema, and back.
+    content_type
+        Its media type.
     check_reader
         Checks a reader's schema and returns it in a form in which equal ones are equal texts.
         ValueError if it is wrong. None: the format has no reader's schema.
@@ -59,4 +61,5 @@ class WireFormat:
     predictions: Callable[[], tuple[str, StoredSchema]] | None = None
     to_wire: Callable[[Document], Document] = lambda document: document
     from_wire: Callable[[Document], Document] = lambda document: document
+    content_type: str = "application/json"
     check_reader: Callable[[str], str] | None = None

@@ -379,6 +379,13 @@ class OutputConfig(Section):
         "explanation, because with explanations each prediction is a separate call of about "
         "0.3 ms.",
     )
+    cloudevents: bool = Field(
+        default=False,
+        description="Whether predictions have the headers of CloudEvents 1.0 in binary mode "
+        "(`ce_id`, `ce_source`, `ce_type` and so on; see "
+        "[records.md](records.md#cloudevents)). Default no, because they are about 200 bytes of "
+        "each record.",
+    )
     max_dead_letter_ratio: float = Field(
         default=DEAD_LETTER_RATIO,
         strict=False,

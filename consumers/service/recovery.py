@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -167,19 +168,13 @@ def recover(
             live.news += (f"the followed shard is not used: its replay fails ({_line(error)})",)
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
+    # A shard that was followed, or rebuilt by a command, has not asked the registry.
+    live.shard.spec = replace(live.shard.spec, predictions_schema=found.predictions_schema)
     if origin is not None:
         check_end(config, origin, live.shard.positions, owner.committed(), store)
     write_again(log, live)
-    settle(
-        config,
-        log,
-        owner,
-        found,
-        live,
-        lambda: _save(config, store, live),
-        now=now,
-        decision=decision,
-    )
+    save = partial(_save, config, store, live)
+    settle(config, log, owner, found, live, save, now=now, decision=decision)
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live

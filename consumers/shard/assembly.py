@@ -95,6 +95,7 @@ def shard_of(
         wire=config.input.format if wire is None else wire,
         reader_schema=config.input.reader_schema,
         predictions_schema=predictions_schema,
+        cloudevents=config.output.cloudevents,
         imported=imported,
     )
     return Shard(spec, learner)

@@ -29,6 +29,7 @@ from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
+from consumers.shard.cloudevents import event_headers
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision, Budget
@@ -75,7 +76,8 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     The configuration may change them at any start, so each change is journaled. `cut` is how many
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
-    `max_false_positive_rate`, and `schema` is the id of the registered schema of predictions.
+    `max_false_positive_rate`, `schema` is the id of the registered schema of predictions, and with
+    `events` predictions have the headers of CloudEvents.
     """
 
     predictions: str
@@ -89,6 +91,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     reject: float | None = None
     budget: tuple[str, float] | None = None
     schema: int = 0
+    events: bool = False
 
     @property
     def text(self) -> bytes:
@@ -150,6 +153,8 @@ class ShardSpec:
         The schema to which observations are converted; None: each keeps its own.
     predictions_schema
         The id of the registered schema of predictions; 0: the format has none.
+    cloudevents
+        Whether predictions have the headers of CloudEvents.
     imported
         Where the model comes from with which it began; empty: it began with an empty one.
     """
@@ -188,6 +193,7 @@ class ShardSpec:
     wire: str = "json"
     reader_schema: str | None = None
     predictions_schema: int = 0
+    cloudevents: bool = False
     imported: str = ""
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
@@ -230,6 +236,7 @@ class ShardSpec:
             None if rule is None else rule.reject_loss,
             None if self.budget is None else (self.budget.label, float(self.budget.rate)),
             self.predictions_schema,
+            self.cloudevents,
         )
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
@@ -256,6 +263,7 @@ class ShardSpec:
             decision=rule,
             budget=None if shape.budget is None else Budget(*shape.budget),
             predictions_schema=shape.schema,
+            cloudevents=shape.events,
         )
 
 
@@ -325,7 +333,8 @@ class Outcome:
         """The prediction records, in order. Encoded on request: a replay does not need them."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
         n, classes = len(self.observed), made.classes
-        decided = self._decided()
+        decided, headers = self._decided(), tuple[Header, ...]()
+        content = wire_format(spec.wire).content_type
         columns = zip(
             self._encoders(),
             self.ids,
@@ -345,7 +354,9 @@ class Outcome:
             place = (topic, number, offset)
             value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
             out = number % spec.predictions_partitions
-            yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), (), out)
+            if spec.cloudevents:
+                headers = event_headers(spec.name, place, id_, ts, content)
+            yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), headers, out)
 
     def _decided(self) -> Sequence[tuple[Label | None, float | None] | None]:
         """Action and risk of each prediction; None without decisions."""

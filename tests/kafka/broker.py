@@ -35,7 +35,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-__all__ = ["BrokerUnavailableError", "running_broker", "running_java"]
+__all__ = ["BrokerUnavailableError", "free_ports", "running_broker", "running_java"]
 
 POM = Path(__file__).with_name("pom.xml")
 IMAGE = "apache/kafka:4.1.0"
@@ -74,7 +74,7 @@ def running_broker() -> Iterator[str]:
     if given:
         yield given
         return
-    port, controller_port = _free_ports(2)
+    port, controller_port = free_ports(2)
     with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as home:
         java = _java()
         jars = _jars() if java else None
@@ -120,7 +120,7 @@ def running_java(
             "tests of TLS and passwords start a broker of their own: install Java 17 or newer and "
             "Maven (apt-get install openjdk-17-jre-headless maven)"
         )
-    *ports, controller_port = _free_ports(len(listeners) + 1)
+    *ports, controller_port = free_ports(len(listeners) + 1)
     named = dict(zip(listeners, ports, strict=True))
     plain = named["PLAINTEXT"]
     with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as home:
@@ -198,7 +198,7 @@ def _answers(*command: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports below those that the kernel gives to clients.
 
     Among the kernel's, a client that asks for a stopped broker again and again would one day

@@ -301,5 +301,6 @@ FORMAT = WireFormat(
     predictions=_predictions,
     to_wire=to_records,
     from_wire=from_records,
+    content_type="application/avro",
     check_reader=_check_reader,
 )

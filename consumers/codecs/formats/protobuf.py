@@ -24,7 +24,7 @@ from consumers.codecs.predictions import from_records, to_records
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.codecs.values import json_value
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "file_of"]
 
 COMPILE_SECONDS = 60
 MOST_INDEXES = 16  # of a message inside messages
@@ -163,6 +163,13 @@ def _protoc(schema: StoredSchema) -> Any:
     return FileDescriptorSet.FromString(data)
 
 
+def file_of(schema: StoredSchema) -> Any:
+    """The file of a compiled schema, as protobuf's runtime describes it."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    return _pool(FileDescriptorSet.FromString(base64.b64decode(schema.text, validate=True)))
+
+
 def _pool(files: Any) -> Any:
     """The pool of all files and of those that protobuf brings, and the schema's own file."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -191,12 +198,10 @@ def _import(name: str) -> None:
 
 
 def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message_factory import GetMessageClass
 
     try:
-        files = FileDescriptorSet.FromString(base64.b64decode(schema.text, validate=True))
-        file = _pool(files)
+        file = file_of(schema)
     except Exception as error:
         raise _unusable(shortened(error)) from None
     messages: dict[tuple[int, ...], Any] = {}
@@ -323,11 +328,10 @@ _SPECIAL: dict[str, Callable[[Any], Any]] = {
 
 def _writer(schema: StoredSchema) -> Writer:
     from google.protobuf import json_format
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message_factory import GetMessageClass
 
     try:
-        file = _pool(FileDescriptorSet.FromString(base64.b64decode(schema.text)))
+        file = file_of(schema)
         made = GetMessageClass(_message(file, (0,)))
     except Exception as error:
         raise ValueError(f"not a Protobuf schema: {shortened(error)}") from None
@@ -401,4 +405,5 @@ FORMAT = WireFormat(
     predictions=_predictions,
     to_wire=_to_wire,
     from_wire=_from_wire,
+    content_type="application/protobuf",
 )

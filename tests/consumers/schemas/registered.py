@@ -70,9 +70,11 @@ SCHEMAS: dict[str, dict[str, str]] = {
 class Registered:
     """A service `shop` with observations in `visits` and labels in `bought`."""
 
-    def __init__(self, directory: Path, name: str, more: str = "", url: str = "") -> None:
+    def __init__(
+        self, directory: Path, name: str, more: str = "", url: str = "", registry: str = ""
+    ) -> None:
         self.url, self.name = url or f"memory:{uuid4()}", name
-        self.registry_url = f"mock://{uuid4()}"
+        self.registry_url = registry or f"mock://{uuid4()}"
         self.directory = directory
         self.config = self.configured(more)
         self.log = open_log(self.url)
@@ -80,7 +82,7 @@ class Registered:
             self.log.create_topic(topic, 1)
         self.registry = SchemaRegistry(wire_format(name), self.config.registry)
         self.translator = Translator(self.config)
-        for topic, text in SCHEMAS[name].items():
+        for topic, text in SCHEMAS[name].items() if not registry else ():
             self.registry.register(subject_of(topic), text)
 
     def configured(self, more: str = "") -> Config:

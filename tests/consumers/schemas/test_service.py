@@ -15,11 +15,11 @@ from consumers.journal.records import SchemasRecord
 from consumers.schemas import client
 from consumers.schemas.client import subject_of
 from consumers.service import schemas as supply
-from consumers.service.recovery import sources
+from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
 from consumers.timetravel.relearn import learned_again, swap
-from tests.consumers.schemas.registered import FORMATS, SCHEMAS, Failing, Registered
+from tests.consumers.schemas.registered import FORMATS, HEADLESS, SCHEMAS, Failing, Registered
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -152,6 +152,42 @@ def test_drain_ends_when_the_registry_stays_away(tmp_path, monkeypatch) -> None:
     assert shop.predictions() == shop.dead() == []
     shop.run()
     assert len(shop.predictions()) == 4
+
+
+def test_shard_that_was_followed_writes_with_the_registered_schema(tmp_path) -> None:
+    """A standby never asks the registry; the runner that takes over has asked."""
+    shop = Registered(tmp_path, "avro")
+    shop.feed(5)
+    shop.run()
+    found = sources(shop.config, shop.log)
+    end = shop.log.end_offsets([found.journal])[found.journal]
+    warm = rebuild(shop.config, shop.log, found, None, end=end)
+    shop.feed(5, first=5)
+
+    stop = threading.Event()
+    Runner(shop.config, shop.log, stop, drain=True, warm=lambda: warm).run()
+
+    assert not warm.rebuilt
+    assert len({schema_id(r.value) for r in shop.records("shop-predictions")}) == 1
+    assert len(shop.predictions()) == 10
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_predictions_are_cloudevents_on_request(tmp_path, name) -> None:
+    """From the start that sets it on; each has an id of its own."""
+    shop = Registered(tmp_path, name)
+    shop.feed(2)
+    shop.run()
+    shop.feed(2, first=2)
+    shop.run(shop.configured(f"[output]\ncloudevents = true\n{HEADLESS}"))
+
+    headers = [dict(r.headers) for r in shop.records("shop-predictions")]
+    assert headers[:2] == [{}, {}]
+    assert [h["ce_id"] for h in headers[2:]] == [b"visits:0:2", b"visits:0:3"]
+    assert headers[3]["ce_subject"] == b"3"
+    assert headers[3]["ce_time"] == b"2026-11-18T11:06:40.030+00:00"
+    media = {"avro": b"application/avro", "protobuf": b"application/protobuf"}
+    assert headers[3]["content-type"] == media.get(name, b"application/json")
 
 
 def test_renamed_field_is_found_by_the_alias_of_the_readers_schema(tmp_path) -> None:
