@@ -28,12 +28,19 @@ if TYPE_CHECKING:
     from consumers.offline.plot import CurvePoint
     from consumers.offline.tables import TableFeed
     from consumers.offline.verify import FileVerifier
-    from consumers.shard.challengers import ChallengerSet
     from consumers.shard.shard import Outcome, Shard
     from consumers.shard.views import ShardView
     from stream.data.schema import Schema
 
-__all__ = ["ReplayOptions", "mark", "replay_file", "say", "verified"]
+__all__ = [
+    "Entrants",
+    "ModelFailedError",
+    "ReplayOptions",
+    "mark",
+    "replay_file",
+    "say",
+    "verified",
+]
 
 LOOKED_AT = 500  # records whose fields are those of the file
 
@@ -64,20 +71,53 @@ class ReplayOptions:
     verify: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """The models of `replay --compare`.
+
+    Parameters
+    ----------
+    configs, names
+        The configuration and the name of each, the champion first.
+    lost
+        The rows of the models that failed before.
+    """
+
+    configs: Sequence[Config]
+    names: Sequence[str]
+    lost: Sequence[Mapping[str, Any]]
+
+
+class ModelFailedError(Exception):
+    """One of the entrants could not be made, or failed at a record.
+
+    Parameters
+    ----------
+    number
+        Which one, the champion being 0.
+    reason
+        The error, in one line.
+    """
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(reason)
+        self.number, self.reason = number, reason
+
+
 def replay_file(
-    config: Config,
-    asked: ReplayOptions,
-    others: ChallengerSet | None = None,
-    names: Sequence[str] = (),
+    config: Config, asked: ReplayOptions, entrants: Entrants | None = None
 ) -> dict[str, Any]:
     """Replay a file and return the results as JSON values.
 
     Parameters
     ----------
-    others
-        Challengers instead of those of the configuration.
-    names
-        Names of the models in the results, the champion first.
+    entrants
+        The model of `config` and challengers instead of those of `config`.
+
+    Raises
+    ------
+    ModelFailedError
+        One of the entrants failed.
     """
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, field_of, parse_delay, timestamp_ms
@@ -103,11 +143,10 @@ def replay_file(
         ordered = sorted(read(), key=lambda record: timestamp_ms(field_of(record, time_field)))
         read = partial(iter, ordered)
 
-    shard = _shard(config, feed, read())
-    if others is not None:
-        shard.set_challengers(others)
+    schema = _schema(config, feed, read())
+    shard = _shard(config, schema, feed) if entrants is None else _met(entrants, schema, feed)
     total = found.records + (found.labels if late is not None else 0)
-    run = _Run(config, shard, total, asked.report is not None)
+    run = _Run(config, shard, total, asked.report is not None, entrants is not None)
     verifier = _verifier(config, shard, feed) if asked.verify else None
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.source), "label": inside.field, "delay": lateness if late else None}
@@ -118,10 +157,9 @@ def replay_file(
     if verifier is not None:
         twice = read(), feed.outgoing(read())
         results["verification"] = verified(verifier, *twice, shard.view(), found.records)
-    if names:
-        for row, name in zip(results["challengers"], names, strict=True):
-            row["name"] = name
-        run.rename(names)
+    if entrants is not None:
+        results["challengers"] = [*_standings(shard, entrants.names), *entrants.lost]
+        run.rename(entrants.names)
     _write_outputs(asked, results, run)
     return results
 
@@ -279,11 +317,49 @@ class _Feed:
         )
 
 
-def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
+def _shard(config: Config, schema: Schema, feed: _Feed) -> Shard:
     """The empty shard."""
     from consumers.offline.evaluate import file_shard
 
-    return file_shard(config, _schema(config, feed, records), feed.labels)
+    return file_shard(config, schema, feed.labels)
+
+
+def _met(entrants: Entrants, schema: Schema, feed: _Feed) -> Shard:
+    """The empty shard of the first model, with the others as challengers "1", "2" and so on.
+
+    Raises
+    ------
+    ModelFailedError
+        One of them cannot be made.
+    """
+    from consumers.base.errors import HeadwaterError
+    from consumers.config.learner import Trust
+    from consumers.shard.challengers import ChallengerSet, challenger_block
+    from stream.errors import StreamError
+
+    number, blocks = 0, {}
+    code = {(str(i), m) for i, each in enumerate(entrants.configs) for m in each.model.trust_python}
+    try:
+        alone = entrants.configs[0].model_copy(update={"challenger": ()})
+        shard = _shard(alone, schema, feed)
+        shard.spec = replace(shard.spec, trusted=Trust(code=frozenset(code)))
+        for number, config in enumerate(entrants.configs[1:], 1):
+            blocks[str(number)] = challenger_block(config.model)
+            there = ChallengerSet(dict(blocks))
+            there.imported(shard.spec.trusted, blocks)
+            shard.set_challengers(there)
+    except (HeadwaterError, StreamError) as error:
+        type_ = entrants.configs[number].model.type
+        raise ModelFailedError(number, str(error).split(f"{type_}: ", 1)[-1]) from None
+    return shard
+
+
+def _standings(shard: Shard, names: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each model that did not fail."""
+    from consumers.offline.evaluate import standings
+
+    rows = zip(standings(shard.view()), names, strict=True)
+    return [{**row, "name": name, "failed": None} for row, name in rows]
 
 
 def _schema(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Schema:
@@ -314,12 +390,14 @@ def _cut(
 
 @dataclass(slots=True)
 class _Run:
-    """A shard during a replay; it collects the points of a curve if `drawn`."""
+    """A shard during a replay; it collects the points of a curve if `drawn`. The error of a model
+    is a `ModelFailedError` if it is `compared`."""
 
     config: Config
     shard: Shard
     total: int
     drawn: bool
+    compared: bool = False
     points: list[CurvePoint] = field(default_factory=list)
 
     def through(
@@ -346,7 +424,7 @@ class _Run:
             for batch in cut(size):
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 drift = shard.drift_change  # empty after the first batch
-                outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
+                outcome = self._processed(batch, drift)
                 _note(details, outcome)
                 if note is not None:
                     note(outcome)
@@ -358,6 +436,15 @@ class _Run:
         seconds = time.perf_counter() - began
         results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark(shard))
         return {**results, "dead_letter_details": details}
+
+    def _processed(self, batch: Batch, drift: Mapping[str, Any] | None) -> Outcome:
+        try:
+            return self.shard.process(batch, int(batch.timestamps.max()), drift=drift)
+        except Exception as error:
+            failed = self.shard.running
+            if failed is None or not self.compared:
+                raise
+            raise ModelFailedError(int(failed or 0), _reason(error)) from error
 
     def rename(self, names: Sequence[str]) -> None:
         """Rename the models, the champion first."""
@@ -373,6 +460,13 @@ def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
         if error.reason not in details:
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             details[error.reason] = {"detail": error.detail, **place}
+
+
+def _reason(error: Exception) -> str:
+    from stream.errors import StreamError
+
+    text = " ".join(str(error).split())
+    return text if isinstance(error, StreamError) else f"{type(error).__name__}: {text}"
 
 
 def mark(shard: Shard) -> str | None:

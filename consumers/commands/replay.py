@@ -17,7 +17,7 @@ from consumers.commands.file_replay import ReplayOptions, mark, replay_file, say
 from consumers.commands.meter import metered
 from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, TimeField, Types
-from consumers.commands.rivals import rivals
+from consumers.commands.rivals import Rival, compare_file, rivals
 from consumers.commands.source import (
     EncodingOption,
     FormatOption,
@@ -28,7 +28,6 @@ from consumers.commands.source import (
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.shard.challengers import ChallengerSet
     from consumers.transports.protocol import Log
 
 __all__ = ["replay"]
@@ -107,7 +106,7 @@ def replay(
     apart.
 
     With --compare the models of several configurations run on the same records, the first one as
-    champion. The evidence for the better model is valid at any time.
+    champion. If a model fails, the others run without it, its row has the reason; exit code 1.
 
     With --verify river's own evaluate.iter_progressive_val_score repeats the replay with the same
     model and delay, one record at a time: 0.2 to 4 ms each. All predictions and scores must be
@@ -144,15 +143,15 @@ def replay(
                 "expected FILE, or --journal, optionally with --at POSITION or --shard N"
             )
         *others, file = files
-        settings, challenger_set, names = _models(config, others, compare, verify)
+        settings, models = _models(config, others, compare, verify)
         source = opened(file, file_format, sep, encoding, quote)
         asked = ReplayOptions(source, label, delay, time_field, types or [], limit, report, verify)
-        results = replay_file(settings, asked, challenger_set, names)
+        results = compare_file(models, asked) if settings is None else replay_file(settings, asked)
     _show(results, as_json)
 
 
 def _show(results: dict[str, Any], as_json: bool) -> None:
-    """Print the results. Exit code 1 if river's own loop gave others."""
+    """Print the results. Exit code 1 if river's own loop gave others, or a model failed."""
     if as_json:
         import json
 
@@ -164,19 +163,21 @@ def _show(results: dict[str, Any], as_json: bool) -> None:
     if "verification" in results and not results["verification"]["equal"]:
         say("headwater: --verify: river's own loop gives other results; expected a difference of 0")
         raise typer.Exit(1)
+    if any(row.get("failed") for row in results["challengers"]):
+        raise typer.Exit(1)
 
 
 def _models(
     config: Path, others: list[str], compare: bool, verify: bool
-) -> tuple[Config, ChallengerSet | None, list[str]]:
-    """The configuration, and with --compare the challengers and their names."""
+) -> tuple[Config | None, list[Rival]]:
+    """The configuration, or with --compare the models instead of it."""
     from consumers.base.errors import ConfigError
     from consumers.config import load
 
     if compare and verify:
         raise ConfigError("--verify: river's loop runs one model; remove --compare")
     if compare and others:
-        return rivals([config, *map(Path, others)])
+        return None, rivals([config, *map(Path, others)])
     if compare:
         raise ConfigError("--compare expects two configurations or more, and then FILE")
     if others:
@@ -184,7 +185,7 @@ def _models(
             f"expected one FILE, got {len(others) + 1}; give a pattern in quotes ('*.csv') or "
             "their directory, or --compare with several configurations"
         )
-    return load(config), None, []
+    return load(config), []
 
 
 def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict[str, Any]:

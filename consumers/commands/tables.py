@@ -62,6 +62,11 @@ def renderable(results: Mapping[str, Any]) -> RenderableType:
         parts.append(_experts(results["experts"]))
     if results["challengers"]:
         parts.append(standings(results["challengers"]))
+        parts += [
+            Text(f"{row['name']} failed: {row['failed']}\n")
+            for row in results["challengers"]
+            if row.get("failed")
+        ]
     if results["decision"] is not None:
         parts.append(_decision(results["decision"]))
     if results["budget"] is not None:
@@ -199,6 +204,9 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
     others = ("accuracy", "log loss", "won", "lost", "e-value", "Brier less", "95 % interval")
     table = _table("model", *others)
     for row in rows:
+        if row.get("failed"):
+            table.add_row(row["name"], "failed")
+            continue
         accuracy, loss = _share(row["accuracy"]), row["log_loss"]
         cells = [accuracy, "-" if loss is None else f"{loss:.4f}"]
         against = row["against"]

@@ -139,9 +139,12 @@ def _figures(results: Mapping[str, Any]) -> str:
 
 
 def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) -> list[str]:
-    names = [model["name"] for model in models]
+    names = [model["name"] for model in models if not model.get("failed")]
     rows = []
     for model in models:
+        if model.get("failed"):
+            rows.append([model["name"], model["type"], "failed", *[""] * 4, model["failed"]])
+            continue
         against = model["against"]
         row = [model["name"], model["type"], _share(model["accuracy"])]
         row.append(_number(model["log_loss"]))
@@ -160,8 +163,11 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) 
         "right. If the challenger is no better, at most one in twenty such comparisons reaches an "
         "e-value of 20, however often you check. The interval is valid at all times."
     )
+    section = _section("Models compared", note, _table("Models", head, rows))
+    if len(names) == 1:
+        return [section]
     return [
-        _section("Models compared", note, _table("Models", head, rows)),
+        section,
         _chart("Each model's accuracy", "", lambda: charts.accuracies(points, names)),
         _chart("Evidence for a challenger", "", lambda: charts.evidence(points, names)),
         _chart("Brier score saved", "", lambda: charts.differences(points, names)),

@@ -147,7 +147,8 @@ class ChallengerSet:
                 f"version: {'.'.join(map(str, found['loc']))}: {message(found)}; run the version "
                 "that journaled it, and remove the challenger there"
             ) from None
-        return challenging(challenger, classes, corrections, schema, defaults)
+        bounded = None if defaults.first else schema
+        return challenging(challenger, classes, corrections, bounded, defaults)
 
 
 def configured(config: Config) -> ChallengerSet:

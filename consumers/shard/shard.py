@@ -157,6 +157,11 @@ class Shard:
         return next(c for c in every if c.name == self.champion).machine.learner
 
     @property
+    def running(self) -> str | None:
+        """The model whose steps run, "" for [model]; after an error, the model that failed."""
+        return self._contest.running
+
+    @property
     def unsaved(self) -> list[str]:
         """Models whose state must not be saved. If there is one, the shard is not saved."""
         everyone = self._contest.contestants()
@@ -211,8 +216,7 @@ class Shard:
             The champion is not one of the challengers.
         """
         spec, contest, asked = self.spec, self._contest, challenger_set
-        any_may = contest.chooses or asked.threshold is not None
-        needed = asked.challengers if any_may else {champion or contest.champion}
+        needed = contest.published(asked.challengers, asked.threshold, champion)
         challenger_set = asked.imported(spec.trusted, needed)
         if champion is not None:
             contest.promote(champion)
@@ -220,8 +224,7 @@ class Shard:
             contest.dismiss(name)
         for name in challenger_set.challengers:
             if name not in contest.names:
-                schema = None if spec.defaults.first else spec.schema
-                bounds = (spec.max_classes, spec.corrections, schema, spec.defaults)
+                bounds = (spec.max_classes, spec.corrections, spec.schema, spec.defaults)
                 learner = challenger_set.learner(name, spec.trusted, *bounds)
                 contest.enroll(name, learner, self._counts["learned"])
         contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
@@ -284,9 +287,8 @@ class Shard:
         spec = self.spec.shaped(shape)
         self._follow(spec, drift, ratio)
         kind = self._labels_in(batch)
-        events, at, (rows, x), rejected = self._decode(
-            batch, kind.tolist(), self._times(batch, now, more), skipped(batch, skips)
-        )
+        times, passed = self._times(batch, now, more), skipped(batch, skips)
+        events, at, (rows, x), rejected = self._decode(batch, kind.tolist(), times, passed)
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
         explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
@@ -575,10 +577,8 @@ class Shard:
         # Without [decision] a snapshot has no risk. The configuration may add it at any start.
         if self._machine.risk is not None and "risk" in state.header:
             self._machine.risk.load_state(state.nested("risk"))
-        budget = "budget" in state.header
-        self._machine.budget = (
-            FalsePositiveBudget.from_state(state.nested("budget")) if budget else None
-        )
+        saved = state.nested("budget") if "budget" in state.header else None
+        self._machine.budget = None if saved is None else FalsePositiveBudget.from_state(saved)
         self._alarms.load_state(state)
         if "schemas" in state.header:
             self.schemas.load(state.nested("schemas").header)

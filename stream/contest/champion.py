@@ -84,6 +84,8 @@ class ChampionChallenger:
         / threshold for all of them together. inf: no promotion.
     promotions : int
         Number of promotions.
+    running : str or None
+        Name of the model whose steps run. After an error, of the model that raised it.
 
     Notes
     -----
@@ -101,6 +103,7 @@ class ChampionChallenger:
         self._comparisons: dict[str, Comparison] = {}
         self._lately = RecentScores()
         self.champion = MODEL
+        self.running: str | None = None
         self.threshold = inf
         self.promotions = 0
 
@@ -112,13 +115,16 @@ class ChampionChallenger:
     @property
     def eligible(self) -> set[str]:
         """Names of the model, the champion, and those that may be promoted automatically."""
-        any_may = isfinite(self.threshold) or self.chooses
-        return {MODEL, self.champion, *(self._shadows if any_may else ())}
+        return {MODEL, *self.published(self._shadows, self.threshold, None)}
 
-    @property
-    def chooses(self) -> bool:
-        """Whether a drift alarm chooses the champion."""
-        return self._machine.drift is not None and self._machine.drift.rule.chooses
+    def published(
+        self, names: Collection[str], threshold: float | None, champion: str | None
+    ) -> set[str]:
+        """Those of the challengers whose predictions may be published, and the champion."""
+        drift = self._machine.drift
+        any_may = threshold is not None and isfinite(threshold)
+        any_may |= drift is not None and drift.rule.chooses
+        return {champion or self.champion, *(names if any_may else ())}
 
     def enroll(self, name: str, learner: Learner, learned: int) -> None:
         """Add an empty challenger. `learned`: number of labels the model has learned so far.
@@ -191,8 +197,10 @@ class ChampionChallenger:
             How many contributions the explanation of each prediction keeps. 0: no explanations.
         """
         if not self._shadows:
-            why = _explaining(raw, explain)
-            return self._machine.process(rows, events, why, features, published)
+            why, self.running = _explaining(raw, explain), MODEL
+            result = self._machine.process(rows, events, why, features, published)
+            self.running = None
+            return result
         parts: list[Result] = []
         sizes = rows.sizes(by_character=self._machine.join.rules == 1)
         streams = [one_by_one(events)]
@@ -217,11 +225,13 @@ class ChampionChallenger:
         asked = ShadowSteps(plan, self._machine.join.labels, len(rows))
         earlier = EarlierPredictions(asked, self._machine.waiting)
         why = _explaining(raw, explain)
+        self.running = MODEL
         own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)
         answers = {MODEL: earlier.answers(own)}
         for name, shadow in self._shadows.items():
-            explaining = why if name == self.champion else None
+            self.running, explaining = name, why if name == self.champion else None
             answers[name] = shadow.follow(asked, plan, raw, explaining)
+        self.running = None
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
         return _published(asked, plan.events, answers, first, turns, explain > 0)
 
