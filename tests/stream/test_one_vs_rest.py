@@ -107,4 +107,4 @@ def test_state_of_every_class_continues_where_it_was_saved() -> None:
         learner.learn_many(*zip(*RECORDS[50:], strict=True))
     xs = [x for x, _ in RECORDS]
 
-    assert loaded.predict_proba_many(xs).dicts() == saved.predict_proba_many(xs).dicts()
+    assert loaded.predict_proba_many(xs) == saved.predict_proba_many(xs)

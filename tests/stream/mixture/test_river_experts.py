@@ -143,7 +143,7 @@ def test_expert_that_fails_after_a_restart_is_counted() -> None:
         ("river:", "river has no classifier ''; nearest: "),
         ("river:linear_model.LinearRegression", "river has no classifier"),
         ({**TREE, "grace": 3}, "has no parameter 'grace'; nearest: grace_period"),
-        ({**TREE, "pipeline": "preprocessing.StandardScaler"}, "must be a list of transformers"),
+        ({**TREE, "pipeline": "preprocessing.StandardScaler"}, "expected a list of steps, got"),
         ({**TREE, "pipeline": ["tree.HoeffdingTreeClassifier"]}, "river has no transformer"),
         ({**TREE, "seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({**TREE, "seed": True}, "seed must be a whole number of at least 0, got True"),
