@@ -26,11 +26,15 @@ class Tokens:
     def __init__(self, read: str | None, write: str | None) -> None:
         self._tokens = {"read": read and Secret(read), "write": write and Secret(write)}
 
-    def headers(self, request: Request) -> dict[str, str]:
-        """The headers of a request."""
+    def arguments(self, request: Request, step: Send) -> dict[str, Any]:
+        """The arguments of httpx for a request. A token replaces the login of the URL."""
         token = self._tokens[request.needs]
-        access = {} if token is None else {"authorization": f"Bearer {token}"}
-        return {"content-type": request.kind, **access}
+        headers = {"content-type": request.kind}
+        more: dict[str, Any] = {"headers": headers, "timeout": step.seconds}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+            more["auth"] = None
+        return {"content": request.body, **more}
 
 
 class HttpDoor:
@@ -81,11 +85,8 @@ class HttpDoor:
     def _send(self, request: Request, step: Send) -> Reply | str:
         import httpx
 
-        headers = self._tokens.headers(request)
         try:
-            found = self._client.post(
-                request.path, content=request.body, headers=headers, timeout=step.seconds
-            )
+            found = self._client.post(request.path, **self._tokens.arguments(request, step))
         except httpx.RequestError as error:
             return _why(error)
         return Reply(found.status_code, found.headers, found.content)
@@ -124,11 +125,8 @@ class AsyncHttpDoor:
     async def _send(self, request: Request, step: Send) -> Reply | str:
         import httpx
 
-        headers = self._tokens.headers(request)
         try:
-            found = await self._client.post(
-                request.path, content=request.body, headers=headers, timeout=step.seconds
-            )
+            found = await self._client.post(request.path, **self._tokens.arguments(request, step))
         except httpx.RequestError as error:
             return _why(error)
         return Reply(found.status_code, found.headers, found.content)
@@ -148,10 +146,12 @@ def _made(kind: str, url: str, tls: ssl.SSLContext | None) -> Any:
         ) from None
     try:
         base = httpx.URL(url)
-        if base.password:
-            Secret(base.password)
+        # httpx logs the URL of each request, so the password must not be in it.
+        login = httpx.BasicAuth(base.username, Secret(base.password)) if base.username else None
+        base = base.copy_with(username="", password="")
         limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
-        return getattr(httpx, kind)(base_url=base, verify=tls or True, limits=limits)
+        trusted = tls or base.scheme == "https"  # loading certificates takes a while
+        return getattr(httpx, kind)(base_url=base, auth=login, verify=trusted, limits=limits)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise ConfigError(
             f"expected http://HOST:PORT, got {without_login(url)!r} ({error})"

@@ -226,6 +226,26 @@ def test_tokens_are_sent_and_not_shown() -> None:
     assert "w" * 20 not in repr(door) + repr(tokens) + str(vars(tokens))
 
 
+@pytest.mark.parametrize(("token", "sent"), [(None, "Basic bWU6cGFzc3dvcmQ="), ("t" * 20, None)])
+def test_login_of_the_url_is_sent_and_not_logged(token, sent, caplog, monkeypatch) -> None:
+    """As the web_config of a service asks for it; a token replaces it."""
+    seen = []
+
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(202)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
+    with caplog.at_level("DEBUG"):
+        door = HttpDoor("http://me:password@here", Tokens(None, token), Retries(9, 0))
+        door.ask(REQUEST)
+        door.close()
+
+    assert seen == [sent or f"Bearer {token}"]
+    assert "http://here/v1/labels" in caplog.text
+    assert "password" not in caplog.text
+
+
 def test_door_sleeps_between_attempts() -> None:
     """And sends the same request again."""
     left = [503, 202]
