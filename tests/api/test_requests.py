@@ -198,6 +198,8 @@ def test_tokens_separate_reading_from_writing(tmp_path, monkeypatch) -> None:
         assert [status("/v1/observations", t) for t in (None, READ)] == [401, 401]
         assert status("/v1/observations", WRITE) == 202
         assert status("/v1/predict?record=true", READ) == 401
+        assert status("/v1/predict?record=true", WRITE) == 200
+        assert status("/v1/predict?record=false", READ) == 200
         assert status("/v1/predict", READ, {"a": 1.0, "c": "x" * 3000}) == 413
         assert status("/v1/predict", READ, [record] * 21) == 413
         refused = client.get("/v1/model")
