@@ -55,7 +55,7 @@ def export(
         raise ConfigError(f"{file} exists already; choose another name, or remove it first")
     began = time.perf_counter()
     with past(config, shard) as of:
-        _check_river(of)
+        _check_saved(of)
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         when = moment(of.log, of.found.journal, str(end) if at is None else at)
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
@@ -72,13 +72,19 @@ def export(
     _show(document, when)
 
 
-def _check_river(of: Past) -> None:
-    """Refuse a model of river that is not trusted before a replay, which may take long."""
+def _check_saved(of: Past) -> None:
+    """Refuse a model whose state is not saved before a replay, which may take long."""
+    from consumers.base.errors import ConfigError
+    from consumers.config.learner import uses_code
     from consumers.shard.models import build
     from consumers.timetravel.export import check_exportable
 
-    if not of.config.challenger:  # else the champion may be another model
-        check_exportable(build(of.config.model), of.config.name)
+    if of.config.challenger:  # the champion may be another model
+        return
+    kind = of.config.model.type
+    if uses_code({"type": kind}):
+        raise ConfigError(f"{kind} cannot be exported: its code would not be in the file")
+    check_exportable(build(of.config.model), of.config.name)
 
 
 def _document(

@@ -146,3 +146,25 @@ def test_exported_model_takes_values_by_the_kinds_of_the_service(
     model = load_model(tmp_path / "then.hw")
     made = {label: round(p, 15) for label, p in model.predict_proba_one(xs[-1]).items()}
     assert made == {label: round(p, 15) for label, p in json.loads(last)["probabilities"]}
+
+
+def test_model_of_own_code_is_refused_before_the_replay(
+    ran: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its code would not be in the file. So is one of river that the service does not save."""
+    path = Path(ran)
+    for kind, words in (
+        ("python:models:forest", "python:models:forest cannot be exported"),
+        ("river:tree.HoeffdingTreeClassifier", "exported only with trust_pickle = true"),
+    ):
+        service = kind.partition(":")[0]
+        text = path.read_text().replace('"GaussianNB"', f'"{kind}"')
+        other = path.with_name(f"{service}.toml")
+        other.write_text(text.replace('name = "svc"', f'name = "{service}"'))
+        if service == "river":
+            assert main(["run", str(other), "--drain"]) == 0
+        else:
+            other.write_text(text)
+        capsys.readouterr()
+        assert main(["export", str(other), str(path.with_name("x.hw"))]) == 2
+        assert words in capsys.readouterr().err

@@ -58,6 +58,16 @@ def test_document_says_that_the_model_is_worse_than_guessing() -> None:
     assert document(posted).shard.worse_than_guessing == sentence(posted.view)
 
 
+def test_document_says_where_an_imported_model_comes_from() -> None:
+    """Because the scores do not cover what it did before."""
+    posted = status_feed()
+    assert document(posted).shard.imported is None
+
+    posted.recovered(replace(view(), imported="svc of the service svc"))
+
+    assert document(posted).shard.imported == "svc of the service svc"
+
+
 def counts(classes: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 50, (classes, classes))
 

@@ -123,7 +123,8 @@
       for (const each of document.querySelectorAll(".card")) each.hidden = true;
       return;
     }
-    write($("about"), `${shard.model} · headwater`);
+    const began = shard.imported ? ` · began with ${shard.imported}: scores begin there` : "";
+    write($("about"), `${shard.model} · headwater${began}`);
     tiles(shard);
     section("curve", shard.curve, curve);
     section("scores", shard.scores, scores);
