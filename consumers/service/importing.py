@@ -34,7 +34,7 @@ from consumers.service.first_start import check_first_start, traces
 from consumers.service.live import Sources
 from consumers.shard.assembly import shard_of
 from consumers.snapshots import model_file
-from consumers.snapshots.exported import defaults_in, kind_of
+from consumers.snapshots.exported import defaults_in, kind_of, learned
 from consumers.snapshots.locate import locate
 from consumers.snapshots.model_file import ModelInfo
 from consumers.snapshots.store import SnapshotStore
@@ -96,6 +96,12 @@ def checked(config: Config, data: bytes, *, unsigned: bool = False) -> ModelToIm
     except SnapshotError as error:
         hint = "; --unsigned accepts it if you trust the file" if "signed" in str(error) else ""
         raise SnapshotError(f"{error}{hint}") from None
+    if uses_river(info.learner) and not config.model.trust_pickle:
+        raise ConfigError(
+            f"it holds {info.learner['type']} as a pickle, and loading a pickle runs the code in "
+            "it; set [model] trust_pickle = true if you trust the file"
+        )
+    learned(info, state, trust_pickle=config.model.trust_pickle)  # a fault of the file comes first
     schema = Schema(tuple(Field(name, kind) for name, kind in info.fields))  # type: ignore[arg-type]
     _check_fields(config, schema)
     silence = config.labels.silence
@@ -142,11 +148,6 @@ def _check_fields(config: Config, schema: Schema) -> None:
 
 def _check_learner(config: Config, info: ModelInfo, schema: Schema, state: State) -> None:
     """Load the state into the configured learner, which compares type and parameters."""
-    if uses_river(info.learner) and not config.model.trust_pickle:
-        raise ConfigError(
-            f"the model file holds {info.learner['type']} as a pickle, and loading a pickle runs "
-            "the code in it; set [model] trust_pickle = true if you trust the file"
-        )
     theirs = json.dumps(info.learner)
     try:
         shard = shard_of(
@@ -161,8 +162,6 @@ def _check_learner(config: Config, info: ModelInfo, schema: Schema, state: State
         raise ConfigError(
             f"[model] is not the model of the file, which is {theirs}: {error}"
         ) from None
-    if not uses_river(info.learner) and shard.learner.fingerprint() != info.fingerprint:
-        raise SnapshotError("damaged: the loaded model has another fingerprint than the file")
     if len(info.labels.classes) > shard.spec.max_classes:
         raise ConfigError(
             f"the model has {len(info.labels.classes)} classes, and [model] allows "

@@ -39,7 +39,18 @@ from stream.learner.base import MAX_CLASSES, Learner
 
 __all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model"]
 
-_FAULTS = (ConfigError, StreamError, LookupError, TypeError, ValueError, ArithmeticError)
+_FAULTS = (
+    ConfigError,
+    StreamError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def load_model(path: str | Path, key: str | None = None, trust_pickle: bool = False) -> Learner:
@@ -123,6 +134,8 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
         raise SnapshotError(f"this version cannot load its model: {why}") from None
     except _FAULTS as error:
         raise SnapshotError(f"this version cannot load its model: {error}") from None
+    if info.labels != Labels(kind_of(learner.classes), learner.classes):
+        raise SnapshotError("damaged: its description has other classes than its state")
     # The pickle of a model has other bytes after loading.
     if info.fingerprint and not river and learner.fingerprint() != info.fingerprint:
         raise SnapshotError("damaged: the loaded model has another fingerprint than the file")

@@ -213,7 +213,10 @@ def _info(raw: bytes) -> ModelInfo:
                 f"of version {known.version} of the format, and this headwater reads up to "
                 f"{VERSION}; install a newer one"
             )
-        return msgspec.convert(document, ModelInfo)
+        info = msgspec.convert(document, ModelInfo)
+        if not isinstance(info.learner.get("type"), str):
+            raise ValueError("the learner has no type")
+        return info
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise SnapshotError(f"damaged: {ABOUT} cannot be read ({_line(error)})") from None
 

@@ -10,6 +10,7 @@ from consumers.service import beginning
 from consumers.shard.models import build
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
+from consumers.timetravel.export import exported
 from tests.consumers.feeds import fill, phishing
 
 TEXT = {"model": 'type = "MultinomialNB"'}
@@ -24,7 +25,9 @@ def alphas(service) -> list[float]:
     return [machine["alpha"], shadow.get("token_alpha")]
 
 
-def test_journal_begun_before_goes_on_with_the_first_defaults(make_service, monkeypatch) -> None:
+def test_journal_begun_before_goes_on_with_the_first_defaults(
+    make_service, monkeypatch, tmp_path
+) -> None:
     """Champion and challenger, to the same bits, from a snapshot and from the journal alone."""
     service = make_service()
     fill(service.log, phishing())
@@ -38,6 +41,11 @@ def test_journal_begun_before_goes_on_with_the_first_defaults(make_service, monk
     assert alphas(service) == [1.0, None]
     assert service.rebuilt(**CHALLENGED).shard.fingerprint() == ran.fingerprint()
     assert load_model(service.snapshots()[-1])._get_params()["alpha"] == 1.0
+    live = service.rebuilt(**CHALLENGED)
+    (tmp_path / "model.hw").write_bytes(exported(service.config(**CHALLENGED), live)[1])
+    loaded = load_model(tmp_path / "model.hw")
+    assert loaded.fingerprint() == live.shard.learner.fingerprint()
+    assert (loaded.limits, loaded._get_params()["alpha"]) == (None, 1.0)
 
 
 def test_new_journal_has_the_new_defaults(make_service) -> None:

@@ -258,6 +258,19 @@ def test_inputs_with_labels_of_another_kind_are_refused(make_service, data) -> N
         begun(service, data)
 
 
+def test_challengers_start_empty_beside_the_imported_model(fresh, data) -> None:
+    """They are journaled after record 0, and may become champion."""
+    more = '[[challenger]]\nname = "joint"\ntype = "GaussianBayes"\n[promotion]\nrule = "e_value"\n'
+    begun(fresh, data)
+    view = fresh.run(model=MODEL, more=more)
+    (challenger,) = view.challengers
+    again = fresh.rebuilt(model=MODEL, more=more).shard.view()
+
+    assert (view.learned, challenger.learned) == (150, 150)
+    assert again.quality.scores["all"].log_loss == view.quality.scores["all"].log_loss
+    assert again.champion == view.champion
+
+
 def test_standby_follows_from_the_imported_model(fresh, data) -> None:
     """Without a snapshot it begins with the model too."""
     begun(fresh, data)
