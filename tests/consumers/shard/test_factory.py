@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +14,12 @@ from pydantic import ValidationError
 from consumers.base.errors import ConfigError, DivergedError, SnapshotError
 from consumers.config import parse
 from consumers.config.learner import ChallengerConfig, ModelConfig, Trust
+from consumers.service.recovery import sources
 from consumers.shard.challengers import ChallengerSet, challenger_block
 from consumers.shard.models import build, unused
 from consumers.snapshots.exported import load_model
+from consumers.snapshots.store import open_store
+from consumers.timetravel.relearn import learned_again
 from stream import GaussianNB, Mixture, RiverClassifier, Schema
 from stream.errors import StateError
 from tests.consumers.feeds import config_text, fill, phishing
@@ -320,3 +324,29 @@ def test_snapshot_of_code_is_no_file_for_notebooks(make_service: Callable) -> No
     with pytest.raises(SnapshotError, match=r"a model of python:.*, whose code is not in the file"):
         load_model(service.snapshots()[-1])
     assert "shop.models" not in sys.modules
+
+
+@pytest.mark.parametrize("there", ["old", "new"])
+@pytest.mark.usefixtures("code")
+def test_relearn_needs_trust_for_the_model_of_the_journal_too(
+    make_service: Callable, there: str
+) -> None:
+    """Both models are built, and both have learned the same records."""
+    text = 'type = "python:shop.models:make"\n'
+    other = 'type = "MixedNB"\n'
+    trust = 'trust_python = ["shop"]\n'
+    before, after = (text, other) if there == "old" else (other, text)
+    service = make_service()
+    fill(service.log, phishing(80))
+    service.run(model=before + trust)
+    config = service.config(model=after + trust)
+    both = learned_again(config, service.log, sources(config, service.log), open_store(config, 0))
+
+    assert [both.old.shard.spec.model, both.new.shard.spec.model] == [
+        re.search('"(.*)"', part)[1]  # type: ignore[index]
+        for part in (before, after)
+    ]
+    assert both.old.shard.learned == both.new.shard.learned == 80
+    untrusting = service.config(model=after)
+    with pytest.raises(ConfigError, match="set trust_python"):
+        learned_again(untrusting, service.log, sources(config, service.log), open_store(config, 0))
