@@ -77,9 +77,10 @@ def _show(cut: RollbackSpan, live: LiveShard, config: Config) -> None:
         f"removed     {removed} with {counted(cut.records, 'input record')}, up to {cut.last}"
     )
     if changes := identity_difference(live.entry.identity, config.identity()):
+        several = "roll back the other shards too, then " if config.scale.shards > 1 else ""
         typer.echo(
-            f"settings    the model had others at that moment ({'; '.join(changes)}): change the "
-            "configuration back before the next start"
+            f"settings    the model had others at that moment ({'; '.join(changes)}): {several}"
+            "change the configuration back before the next start"
         )
 
 

@@ -232,6 +232,8 @@ def test_every_shard_is_changed_also_after_a_kill_between_two(tmp_path: Path, ca
     assert "of shard 1: the model has the new settings" in rest
     assert rest.count("snapshot ") == 1
     assert "nothing to re-learn" in nothing
+    assert main(["rollback", config, "--shard", "1", "--to", "2"]) == 0
+    assert "roll back the other shards too, then change the config" in capsys.readouterr().out
     for shard in ("0", "1"):
         at = ["--at", "2100-01-01T00:00:00Z", "--shard", shard, "--json"]
         assert main(["rebuild", config, *at]) == 0

@@ -45,6 +45,12 @@ MODELS = (
     'type = "CategoricalNB"\nbins = {strategy = "quantile", n_bins = 4}',
     'type = "river:tree.HoeffdingTreeClassifier"\ntrust_pickle = true',
 )
+DRIFT = """
+[drift]
+warm_up = 10
+action = "{}"
+detectors = [{{on = "error", type = "ADWIN", delta = 0.9, clock = 1, grace_period = 5}}]
+"""
 CORRECTABLE = (0, 1, 2)  # of MODELS: can unlearn a label
 
 
@@ -141,7 +147,8 @@ def empty(make_service):
 def test_any_settings_cut_points_and_restarts_give_the_fresh_run(make_service, seed: int) -> None:
     """The law: whatever the settings were before, the last ones alone decide the state."""
     random = Random(seed)
-    one, settings, fed = empty(make_service), settings_of(random), 0
+    drift = ("", DRIFT.format("reset"), DRIFT.format("forget"))[seed % 3]
+    one, settings, fed = empty(make_service), settings_of(random, drift), 0
     batches = []
     for _ in range(random.randint(2, 4)):
         end = fed + random.randint(40, 120)
@@ -151,7 +158,7 @@ def test_any_settings_cut_points_and_restarts_give_the_fresh_run(make_service, s
         for stop in random.choice([[None], [1, None], [2, 1, None]]):
             sizes = {"max_records": random.randint(7, 90), "every_records": random.randint(30, 300)}
             one.run(stop_after=stop, **sizes, **settings)
-        then = settings_of(random)
+        then = settings_of(random, drift)
         if then != settings:
             settings = then
             learned(one, **settings)
@@ -175,11 +182,11 @@ def bits(live: LiveShard) -> object:
     return total.accuracy, total.log_loss, view.labels, view.dead_letters, view.positions
 
 
-def settings_of(random: Random) -> dict[str, str]:
-    """Settings by chance."""
+def settings_of(random: Random, drift: str) -> dict[str, str]:
+    """Settings by chance, and what is done about drift."""
     number = random.randrange(len(MODELS))
     more = CORRECTED if number in CORRECTABLE and random.random() < 0.5 else ""
-    return {"model": MODELS[number], "more": more}
+    return {"model": MODELS[number], "more": more + drift}
 
 
 def test_before_the_record_it_is_the_old_model_and_after_it_the_new_one(ran) -> None:
