@@ -47,10 +47,13 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
     def handler(operation: Operation) -> Handler:
         async def answer(request: Request) -> Response:
             try:
-                # A request has one token, so the one for writing also returns what was written.
                 asked = request.query_params.get("record", "false").lower()
                 recorded = operation.path == "/v1/predict" and asked not in ("false", "0")
-                permission.check("write" if recorded else operation.needs, request.headers)
+                # A request has one token: with that for writing, the prediction is returned too.
+                if not recorded or config.write_token is None:
+                    permission.check(operation.needs, request.headers)
+                if recorded:
+                    permission.check("write", request.headers)
                 with limit:
                     return await operation.answer(Asked(request, api, config, name))
             except ProblemError as error:

@@ -207,6 +207,22 @@ def test_tokens_separate_reading_from_writing(tmp_path, monkeypatch) -> None:
         assert READ not in refused.text
 
 
+def test_recorded_prediction_needs_the_read_token_where_no_other_is_set(
+    tmp_path, monkeypatch
+) -> None:
+    """On loopback anybody can write, but predictions stay behind their token."""
+    monkeypatch.setenv("READ", READ)
+    more = '[serve]\nread_token = "${env:READ}"\ntimeout = "60s"'
+    with living(tmp_path, more=more) as service, httpx.Client(base_url=service.url) as client:
+        service.send(20)
+        until(lambda: service.status_feed.copies.newest is not None)
+        asked = {"url": "/v1/predict?record=true", "json": {"id": "t1", "a": 1.0}}
+
+        assert client.post(**asked).status_code == 401
+        allowed = client.post(**asked, headers={"authorization": f"Bearer {READ}"})
+        assert allowed.status_code == 200
+
+
 def test_page_of_another_site_cannot_write(client, service) -> None:
     """By its Origin, by what a browser says of it, or by a foreign Host."""
     own = {"origin": service.url}
