@@ -7,6 +7,7 @@ written when it arrives (`produce_pipe`).
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -189,6 +190,8 @@ def _pipe(
             "--resume needs --envelope, whose lines say where each record comes from; add it here "
             "and to `headwater tail`"
         )
+    if sys.stdin is None:  # another file may have its number
+        raise ConfigError("expected records on stdin, but it is closed; open it, or give a file")
     return Pipe()
 
 

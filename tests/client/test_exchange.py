@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from email.utils import formatdate
 
 import httpx
@@ -244,6 +245,14 @@ def test_login_of_the_url_is_sent_and_not_logged(token, sent, caplog, monkeypatc
     assert seen == [sent or f"Bearer {token}"]
     assert "http://here/v1/labels" in caplog.text
     assert "password" not in caplog.text
+
+
+def test_missing_package_is_one_line(monkeypatch) -> None:
+    """It is an extra, because a service and a log do not need it."""
+    monkeypatch.setitem(sys.modules, "httpx", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'headwater\[client\]'"):
+        HttpDoor("http://here", Tokens(None, None), Retries(30, 5))
 
 
 def test_door_sleeps_between_attempts() -> None:

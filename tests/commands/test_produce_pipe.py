@@ -290,6 +290,14 @@ def test_options_that_a_pipe_does_not_have_are_one_line(
     assert feeder.appended == []
 
 
+def test_closed_stdin_is_one_line(monkeypatch, capsys: Said) -> None:
+    """Its number may be that of the log, which would be read as records."""
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert produce() == 2
+    assert "expected records on stdin, but it is closed" in capsys.readouterr().err
+
+
 def test_options_of_a_pipe_are_refused_for_a_file(tmp_path: Path, capsys: Said) -> None:
     """They would have no effect."""
     (tmp_path / "a.jsonl").write_text("{}\n")
