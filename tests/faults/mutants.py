@@ -31,6 +31,7 @@ JOURNAL = "consumers/journal/records.py"
 LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
+IMPORTING = "tests/consumers/service/test_importing.py"
 RECOVERED = "tests/consumers/service/test_recovery.py"
 INPUTS = "consumers/service/inputs.py"
 POISON = "consumers/service/crash_guard.py"
@@ -284,13 +285,34 @@ MUTANTS = (
     ),
     Mutant(
         "a new service knows the ids of its topics before its first commit",
-        "consumers/service/recovery.py",
+        "consumers/service/beginning.py",
         "{t: known.id for t, known in described.items() if known.id} or msgspec.UNSET",
         "msgspec.UNSET",
         (
             "tests/consumers/service/test_idle_inputs.py::"
             "test_topic_made_again_before_a_first_commit_is_not_passed_over",
         ),
+    ),
+    Mutant(
+        "a start does not begin empty after an import that was interrupted",
+        "consumers/service/first_start.py",
+        "if not importing and shard <",
+        "if importing and shard <",
+        (f"{IMPORTING}::test_interrupted_import_is_repeated",),
+    ),
+    Mutant(
+        "a replay begins with the imported model",
+        "consumers/service/recovery.py",
+        "_empty(config, identity, found, _imported(config, origin, refused))",
+        "_empty(config, identity, found)",
+        (f"{IMPORTING}::test_service_continues_the_model_from_its_first_record",),
+    ),
+    Mutant(
+        "the imported model in the journal is compared with its hash",
+        "consumers/journal/model_parts.py",
+        "if len(found) < model.parts or hashlib",
+        "if False and hashlib",
+        (f"{IMPORTING}::test_journal_that_lost_a_part_is_refused",),
     ),
     Mutant(
         "a running service compares the ids of its topics",
@@ -345,8 +367,8 @@ MUTANTS = (
     Mutant(
         "no prediction has a timestamp after its commit",
         OUTCOME,
-        "value, min(ts, self.now), (), out)",
-        "value, ts, (), out)",
+        "value, min(ts, self.now), headers, out)",
+        "value, ts, headers, out)",
         (f"{FUTURE}::test_only_the_records_timestamp_is_clamped_and_each_is_counted",),
     ),
     Mutant(
