@@ -1,6 +1,6 @@
 """Make the file of the embedded log smaller, in slices, while processes use it.
 
-Each slice is one transaction that holds the write lock for milliseconds. The caller pauses between
+Each slice is one transaction that holds the write lock for about 10 ms. The caller pauses between
 two of them, so that a running service commits in between, and may stop after any. A crash in a
 slice undoes that slice. Offsets never change, and records are deleted only from the front of a
 partition, together with the new start of the partition.
