@@ -63,6 +63,11 @@ class SchemaBook:
     def __len__(self) -> int:
         return len(self._known)
 
+    @property
+    def overflow(self) -> dict[str, int]:
+        """How many schemas were replaced by newer ones; empty before the first schema."""
+        return {"schemas": self.replaced} if self._known else {}
+
     def __contains__(self, id_: int) -> bool:
         return id_ in self._known
 

@@ -70,6 +70,7 @@ class _Asked(NamedTuple):
     transport: str | None
     output: Path
     missing: list[str] | None = None
+    registry: str | None = None
 
     @property
     def texts(self) -> frozenset[str]:
@@ -91,6 +92,12 @@ MissingOption = Annotated[
 ]
 
 
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The registry with the schemas of the topics."),
+]
+
+
 def init(
     source: SourceArgument = None,
     label: Annotated[
@@ -103,6 +110,7 @@ def init(
         str | None,
         typer.Option(metavar="URL", help=f"Where the topics are: {forms(private=False)}."),
     ] = None,
+    registry: RegistryOption = None,
     id_field: Annotated[
         str | None,
         typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
@@ -155,7 +163,11 @@ def init(
     check_new(output, force=force)
     if file and transport:
         check_directory(transport)
-    asked = _Asked(source, file, name, label, labels, transport, output, missing)
+    if file and registry:
+        raise ConfigError(
+            "--registry is for topics, and files have no registered schemas; remove it"
+        )
+    asked = _Asked(source, file, name, label, labels, transport, output, missing, registry)
     origin, time_field = _proposed(asked, id_field, look=not no_look)
     typer.echo(f"\nwrote {output}; next:")
     for line in _next_steps(origin, file, label, output, time_field):
@@ -169,7 +181,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     from consumers.config.sample import SAMPLE_SIZE, infer
     from consumers.offline.pitfalls import Pitfalls
 
-    source, file, name, label, labels, transport, output, missing = asked
+    source, file, name, label, labels, transport, output, missing, registry = asked
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
     warnings = _check_label(label, looked.records, source) if label else []
@@ -185,6 +197,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
         warnings += [*found.lines(), *worse]
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
+    origin = replace(origin, registry=registry, format=looked.wire)
     text = toml(origin, fields, choice, found.fields, missing)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
@@ -224,7 +237,7 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
     most = LOOKED_AT if look else SAMPLE_SIZE
     if asked.file is not None:
         return of_file(asked.file, most, asked.texts, verbatim=(asked.label, id_field or ID))
-    return of_topic(asked.source, asked.labels, asked.transport or "", most)
+    return of_topic(asked.source, asked.labels, asked.transport or "", most, asked.registry)
 
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -13,6 +14,7 @@ from consumers.base.errors import ConfigError, RecordError
 from consumers.base.missing import MISSING
 
 if TYPE_CHECKING:
+    from consumers.config import Config
     from consumers.files.source import FileSource
     from consumers.transports.protocol import Log
 
@@ -21,7 +23,10 @@ __all__ = ["LOOKED_AT", "Sampled", "id_of", "of_file", "of_topic"]
 LOOKED_AT = 20_000  # records: enough for scores within a point, and read in seconds
 MOST_BYTES = 16 * 2**20  # of them, so that large or wide records take seconds, too
 
+FIRST = 100  # records of a partition, whose schemas say which format they have
+
 Record = Mapping[str, Any]
+Documents = Callable[[bytes | None], Record]
 
 
 @dataclass(slots=True)
@@ -36,12 +41,15 @@ class Sampled:
         Timestamp and key of each record of a topic; empty for a file.
     labels
         Id as text to label and timestamp, of a topic of labels.
+    wire
+        The wire format of the topic.
     """
 
     records: Sequence[Record]
     times: Sequence[int] = ()
     keys: Sequence[bytes | None] = ()
     labels: Mapping[str, tuple[Any, int]] = field(default_factory=dict)
+    wire: str = "json"
 
     @property
     def keyed(self) -> bool:
@@ -75,14 +83,19 @@ def of_file(
     return Sampled(records)
 
 
-def of_topic(topic: str, labels: str | None, transport: str, most: int) -> Sampled:
+def of_topic(
+    topic: str, labels: str | None, transport: str, most: int, registry: str | None = None
+) -> Sampled:
     """The first records of a topic, and of a topic of labels, at most `most` of each.
+
+    With `registry` their schemas say which wire format they have.
 
     Raises
     ------
     ConfigError
-        A topic does not exist, or `topic` has no JSON objects.
+        A topic does not exist, or `topic` has no usable records.
     """
+    from consumers.codecs.json import parse
     from consumers.commands.transport import open_chosen
 
     _, log = open_chosen(transport, None, existing=True)
@@ -93,8 +106,11 @@ def of_topic(topic: str, labels: str | None, transport: str, most: int) -> Sampl
                 near = get_close_matches(wanted, topics, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else "check the name and --transport"
                 raise ConfigError(f"no topic {wanted!r} on {transport}; {hint}")
-        found, bad = _objects(log, topic, topics[topic], most)
-        given = _objects(log, labels, topics[labels], most)[0] if labels else []
+        wire, documents = "json", cast("Documents", parse)
+        if registry is not None:
+            wire, documents = _registered(log, topic, topics[topic], transport, registry)
+        found, bad = _objects(log, topic, topics[topic], most, documents)
+        given = _objects(log, labels, topics[labels], most, documents)[0] if labels else []
     finally:
         log.close()
     if not found:
@@ -112,7 +128,7 @@ def of_topic(topic: str, labels: str | None, transport: str, most: int) -> Sampl
         if (id_ := id_of(record, key, "id")) is not None:
             known.setdefault(id_, (record.get("label"), time))  # the first one counts
     times, keys, records = zip(*found, strict=True)
-    return Sampled(records, times, keys, known)
+    return Sampled(records, times, keys, known, wire)
 
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:
@@ -125,8 +141,45 @@ def id_of(record: Record, key: bytes | None, field: str) -> str | None:
     return None if key is None else key.decode("utf-8", "replace")
 
 
+def _registered(
+    log: Log, topic: str, partitions: int, transport: str, registry: str
+) -> tuple[str, Documents]:
+    """The wire format by the schema of the first record, and the decoder of its records."""
+    from consumers.base.records import Partition
+    from consumers.codecs.framing import schema_ids
+    from consumers.codecs.registry import wire_formats
+    from consumers.config import parse
+    from consumers.schemas.client import SchemaRegistry
+    from consumers.schemas.translate import Translator
+
+    framed = {each.schema_type: each for each in wire_formats().values() if each.schema_type}
+    every = [Partition(topic, n) for n in range(partitions)]
+    first = log.beginning_offsets(every)
+    ends = log.end_offsets(every)
+    read = log.read(first, {p: min(end, first[p] + FIRST) for p, end in ends.items()})
+    ids = schema_ids(value for fetched in read for value in fetched.values)
+
+    def configured(name: str) -> Config:
+        source = {"transport": transport, "observations": topic, "format": name}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in source.items()]
+        text = f"name = 'init'\n[registry]\nurl = {json.dumps(registry)}\n[input]\n"
+        return parse(text + "\n".join(lines), source="--registry")
+
+    for wire in framed.values():
+        client = SchemaRegistry(wire, configured(wire.name).registry)
+        found = next(filter(None, map(client.schema, ids)), None)
+        if found is None:
+            break
+        if found.type == wire.schema_type:
+            return wire.name, Translator(configured(wire.name)).document
+    raise ConfigError(
+        f"the first records of {topic!r} have no schema of {registry}; remove --registry if they "
+        "are JSON"
+    )
+
+
 def _objects(
-    log: Log, topic: str, partitions: int, most: int
+    log: Log, topic: str, partitions: int, most: int, documents: Documents
 ) -> tuple[list[tuple[int, bytes | None, Record]], int]:
     """The first JSON objects of a topic in the order of their timestamps, and the number of other
     records.
@@ -134,7 +187,6 @@ def _objects(
     Each partition gives its share of `most`, but enough to infer fields from it alone.
     """
     from consumers.base.records import Partition
-    from consumers.codecs.json import parse
     from consumers.config.sample import SAMPLE_SIZE
 
     every = [Partition(topic, n) for n in range(partitions)]
@@ -146,7 +198,7 @@ def _objects(
     for fetched in log.read(starts, ends):
         for time, key, value in zip(fetched.timestamps, fetched.keys, fetched.values, strict=True):
             try:
-                found.append((time, key, parse(value)))
+                found.append((time, key, documents(value)))
             except RecordError:
                 bad += 1
         size += fetched.nbytes

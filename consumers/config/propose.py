@@ -39,6 +39,8 @@ class Source:
     label: str | None
     sample: str
     id: str = "id"
+    registry: str | None = None
+    format: str = "json"
 
 
 def choose(fields: Sequence[InferredField]) -> ModelChoice:
@@ -91,6 +93,7 @@ def toml(
         "[input]",
         *_input(source),
         "",
+        *_registry(source),
         "[features]",
         *_features(fields, warnings or {}),
         "",
@@ -135,6 +138,8 @@ def _input(source: Source) -> list[str]:
         f"transport = {_text(source.transport)}",
         f"observations = {_text(source.observations)}",
     ]
+    if source.registry is not None:
+        lines.append(f"format = {_text(source.format)}")
     if source.labels:
         lines.append("# Records {id, label}, learned whenever they arrive.")
         lines.append(f"labels = {_text(source.labels)}")
@@ -146,6 +151,13 @@ def _input(source: Source) -> list[str]:
         lines.append('# labels = "TOPIC"    or    label = "FIELD"')
     lines.append(f"id = {_text(source.id)}  # the key of the record where this field is absent")
     return lines
+
+
+def _registry(source: Source) -> list[str]:
+    """The registry, if the topics have schemas."""
+    if source.registry is None:
+        return []
+    return ["[registry]", f"url = {_text(source.registry)}", ""]
 
 
 def _features(fields: Sequence[InferredField], warnings: Mapping[str, str]) -> list[str]:

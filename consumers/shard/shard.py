@@ -464,7 +464,7 @@ class Shard:
             self._counts["learned"],
             dict(join.outcomes),
             dict(self._dead),
-            {**self.learner.overflows, "labels": join.labels.overflow},
+            {**self.learner.overflows, "labels": join.labels.overflow, **self.schemas.overflow},
             join.pending,
             join.early,
             champion.machine.view(),

@@ -13,6 +13,7 @@ import pytest
 from consumers.cli import main
 from consumers.codecs.framing import framed, schema_id
 from consumers.commands.run import served
+from consumers.config import load
 from consumers.schemas.client import subject_of
 from consumers.service.runner import Runner
 from tests.consumers.schemas.registered import FORMATS, Registered
@@ -69,6 +70,25 @@ def test_commands_from_a_file_to_predictions(shop, tmp_path, capsys) -> None:
     assert shop.dead() == []
 
 
+@pytest.mark.parametrize("shop", ["protobuf"], indirect=True)
+def test_init_finds_the_format_of_a_topic_by_its_schemas(shop, tmp_path, capsys) -> None:
+    """The configuration that it writes runs."""
+    shop.feed(60)
+    written = tmp_path / "made.toml"
+    asked = ("--labels", "bought", "--transport", shop.url, "--registry", shop.registry_url)
+
+    assert main(["init", "visits", *asked, "--output", str(written), "--no-look"]) == 0
+    text = written.read_text()
+    assert f'format = "{shop.name}"' in text
+    assert f'[registry]\nurl = "{shop.registry_url}"' in text
+    assert main(["check", str(written), "--create"]) == 0
+    shop.run(load(written))
+    assert len(shop.records("visits-predictions")) == 60
+    capsys.readouterr()
+    assert main(["init", "visits", *asked[:-1], "mock://other", "--output", f"{written}2"]) == 2
+    assert "have no schema of mock://other; remove --registry" in capsys.readouterr().err
+
+
 def test_file_that_does_not_fit_its_schema_writes_nothing(shop, tmp_path, capsys) -> None:
     """The record is named; a topic without a schema too."""
     config = str(tmp_path / "shop.toml")
@@ -84,6 +104,7 @@ def test_file_that_does_not_fit_its_schema_writes_nothing(shop, tmp_path, capsys
     assert "no subject other-value; register one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("shop", ["avro"], indirect=True)
 def test_tail_shows_what_it_cannot_decode_as_it_is(shop, tmp_path, capsys) -> None:
     """An unknown id, and a record without a header."""
     shop.write("visits", b"plain")
