@@ -120,7 +120,6 @@ class JsonObservations:
         self.schema = schema
         self.keep = keep
         self.rules = rules
-        self._documents = documents
         if missing is None:
             missing = MISSING if rules >= _LITERAL_RULES else ()
         self.missing = frozenset(missing)
@@ -132,8 +131,12 @@ class JsonObservations:
         names += [id_field] if label_field is None else [id_field, label_field]
         self._paths = {name: name.split(".") for name in names}
         self._dotted = [i for i, name in enumerate(names) if "." in name]
+        if documents is not None:  # of a document, unlike of bytes, nested values are found at once
+            documents = _flattened(documents, [names[i] for i in self._dotted])
+        self._documents = documents
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
         flat = flat and (rules >= _LITERAL_RULES or not self._dotted)
+        self._nested = self._dotted if documents is None else []
         self._typed_decode = self._typed(KIND_TYPES) if flat else None
         self._decode_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
         self._blank = (None,) * len(schema.fields)
@@ -169,7 +172,7 @@ class JsonObservations:
         tuples: list[tuple[Any, ...]] = []
         ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
         out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})
-        width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._dotted
+        width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._nested
         decode, astuple = self._typed_decode, msgspec.structs.astuple
         checked = plain if self._documents is None else _unchecked
         for i, value in enumerate(values):
@@ -212,7 +215,7 @@ class JsonObservations:
             id_ = _id(found[width := len(self.schema.fields)], key)
         except (msgspec.DecodeError, RecordError):
             return None
-        if any(found[j] is None for j in self._dotted):
+        if any(found[j] is None for j in self._nested):
             return None
         for j in self._numbers:
             if type(found[j]) is str:
@@ -382,6 +385,22 @@ def _decoder(
         return msgspec.json.Decoder(struct).decode
     decode: Callable[[bytes | None], dict[str, Any]] = documents
     return lambda value: msgspec.convert(decode(value), struct)
+
+
+def _flattened(
+    documents: Callable[[bytes | None], dict[str, Any]], names: Sequence[str]
+) -> Callable[[bytes | None], dict[str, Any]]:
+    """The decoder, with the nested values under their dotted names too."""
+    paths = [(name, name.split(".")) for name in names]
+    if not paths:
+        return documents
+
+    def decode(value: bytes | None) -> dict[str, Any]:
+        document = documents(value)
+        found = {name: _dig(document, path) for name, path in paths if name not in document}
+        return document | found
+
+    return decode
 
 
 def _unchecked(value: bytes | None) -> bytes | None:

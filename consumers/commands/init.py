@@ -92,6 +92,10 @@ MissingOption = Annotated[
 ]
 
 
+IdFieldOption = Annotated[
+    str | None,
+    typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
+]
 RegistryOption = Annotated[
     str | None,
     typer.Option(metavar="URL", help="The registry with the schemas of the topics."),
@@ -111,10 +115,7 @@ def init(
         typer.Option(metavar="URL", help=f"Where the topics are: {forms(private=False)}."),
     ] = None,
     registry: RegistryOption = None,
-    id_field: Annotated[
-        str | None,
-        typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
-    ] = None,
+    id_field: IdFieldOption = None,
     fields: FieldsOption = None,
     schema: SchemaOption = None,
     name: Annotated[
@@ -163,10 +164,6 @@ def init(
     check_new(output, force=force)
     if file and transport:
         check_directory(transport)
-    if file and registry:
-        raise ConfigError(
-            "--registry is for topics, and files have no registered schemas; remove it"
-        )
     asked = _Asked(source, file, name, label, labels, transport, output, missing, registry)
     origin, time_field = _proposed(asked, id_field, look=not no_look)
     typer.echo(f"\nwrote {output}; next:")
@@ -236,6 +233,8 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
     most = LOOKED_AT if look else SAMPLE_SIZE
     if asked.file is not None:
+        if asked.registry is not None:
+            raise ConfigError("--registry is for topics, files have no such schemas; remove it")
         return of_file(asked.file, most, asked.texts, verbatim=(asked.label, id_field or ID))
     return of_topic(asked.source, asked.labels, asked.transport or "", most, asked.registry)
 
