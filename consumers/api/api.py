@@ -73,7 +73,8 @@ class Api:
     # The model.
 
     def answerer(self, shard: int | None) -> tuple[Answerer, Published]:
-        """The newest copy of a shard's model; without a number, of the first shard that runs here.
+        """The newest copy of a shard's model; without a number, of the first shard that runs here,
+        or else of the first one that is followed.
 
         Raises
         ------
@@ -81,12 +82,12 @@ class Api:
             The shard does not run here (404), or has no model yet (503).
         """
         every = self._published()
-        number = min(every, default=0) if shard is None else shard
+        number = next(iter(every), 0) if shard is None else shard
         if number not in every and (every or number):
             here = ", ".join(map(str, sorted(every))) or "none"
             raise ProblemError(
                 404,
-                f"expected a shard that runs in this process ({here}), got {number}; ask another",
+                f"expected a shard of this process ({here}), got {number}; ask another",
             )
         newest = every[number].newest if every else None
         if newest is None:

@@ -3,6 +3,9 @@
 The parent sends its newest models through a pipe, and the child answers by them. So requests take
 no time of the loop: they do not share its interpreter. Pickles go one way, from the service to the
 process that it started. The child ends with the pipe, and is started again if it dies.
+
+A model that is too slow to copy is not sent: the child follows the journal of its shard, as a
+standby does, and the loop stops making copies.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from typing import NamedTuple
 
 from consumers.api.api import Api
 from consumers.api.permission import Permission, with_tokens
-from consumers.api.published import Beat, ParentShard, Published, status_of
+from consumers.api.published import Beat, OwnShard, ParentShard, Published, status_of
 from consumers.api.routes import routes
 from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.shard.answer import ModelCopy
+from consumers.transports.protocol import Log
 from consumers.web.access import load_web_config
 from consumers.web.app import Server, plain_application
 from consumers.web.status_feed import StatusFeed
@@ -36,14 +40,17 @@ BEATS = 4  # in the age that a model may have
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0  # before a dead process is started again
+FOLLOWER_SHARE = 0.2  # of the time of the child that copies of a followed model may take
 
 
 class _News(NamedTuple):
-    """What the child gets of a shard: a beat, and the model if it is another one."""
+    """What the child gets of a shard: a beat, the model if it is another one, and whether to follow
+    the journal instead."""
 
     shard: int
     beat: Beat
     copy: ModelCopy | None
+    follow: bool
 
 
 class ServingProcess:
@@ -128,13 +135,16 @@ class ServingProcess:
 
     def _news(self, shard: int, feed: StatusFeed) -> _News:
         newest, current = feed.copies.newest, feed.copies.current
+        if feed.copies.slow and feed.copies.enabled and newest is not None and newest.repeatable:
+            log.info("the model of shard %d is slow to copy; requests follow its journal", shard)
+            feed.copies.enabled = False
         fresh = newest if self._sent.get(shard) is not newest else None
         if newest is not None:
             self._sent[shard] = newest
         view = feed.view
         positions = {} if view is None else view.positions
         beat = Beat(current, positions, status_of(self._config.name, shard, feed))
-        return _News(shard, beat, fresh)
+        return _News(shard, beat, fresh, not feed.copies.enabled)
 
     def _restart(self) -> None:
         self._end()
@@ -152,20 +162,26 @@ class ServingProcess:
 
 def _run(pipe: Connection, config: Config, on: int) -> None:
     """The child: listen, announce the port, and take news until the pipe ends."""
+    from consumers.cluster.standby import Follower
     from consumers.transports import open_log
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     remotes: dict[int, ParentShard] = {}
+    followed: dict[int, OwnShard] = {}
+    follower: Follower | None = None
 
     def published() -> Mapping[int, Published]:
         return dict(remotes)
+
+    def opened() -> Log:
+        return open_log(config.input.transport, kafka=config.kafka)
 
     http = config.http
     try:
         access = None if http.web_config is None else load_web_config(http.web_config)
         closed = access is not None and access.closed
-        api = Api(config, published, lambda: open_log(config.input.transport, kafka=config.kafka))
+        api = Api(config, published, opened)
         permission = Permission(config.serve, loopback=http.loopback, closed=closed)
         server = Server(
             plain_application(config.name, routes(config, api, permission)),
@@ -184,10 +200,15 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
         while True:
             news = pipe.recv()
             remote = remotes.get(news.shard) or ParentShard()
-            remote.beat(news.beat)
-            if news.copy is not None:
-                remote.newest = news.copy
+            remote.take(news.beat, news.copy)
+            if news.follow and news.shard not in followed:
+                follower = follower or Follower(config, opened, FOLLOWER_SHARE)
+                feed = follower.follow(news.shard).feed
+                followed[news.shard] = OwnShard(config.name, news.shard, feed)
+                remote.follow(followed[news.shard])
             remotes[news.shard] = remote
     except (EOFError, OSError):
         server.stop()
         api.close()
+        if follower is not None:
+            follower.close()

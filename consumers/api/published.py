@@ -74,16 +74,33 @@ class ParentShard:
     """A shard of the parent process."""
 
     def __init__(self) -> None:
-        self.newest: ModelCopy | None = None
+        self._copy: ModelCopy | None = None
         self._beat = Beat(0.0, {}, None)
+        self._followed: OwnShard | None = None
 
-    def beat(self, beat: Beat) -> None:
-        """Take the newest beat."""
-        self._beat = beat
+    def take(self, beat: Beat, copy: ModelCopy | None) -> None:
+        """Take the newest beat, and the model if it is another one."""
+        self._beat, self._copy = beat, copy or self._copy
+
+    def follow(self, followed: OwnShard) -> None:
+        """Answer by a model that this process follows, once it has one."""
+        self._followed = followed
+
+    @property
+    def _own(self) -> OwnShard | None:
+        followed = self._followed
+        return None if followed is None or followed.newest is None else followed
+
+    @property
+    def newest(self) -> ModelCopy | None:
+        """See `Published`."""
+        return self._copy if self._own is None else self._own.newest
 
     @property
     def age(self) -> float:
         """See `Published`."""
+        if self._own is not None:
+            return self._own.age
         return max(0.0, time.monotonic() - self._beat.current)
 
     @property
@@ -94,7 +111,7 @@ class ParentShard:
     @property
     def status(self) -> ModelStatus | None:
         """See `Published`."""
-        return self._beat.status
+        return self._beat.status if self._own is None else self._own.status
 
 
 def status_of(service: str, shard: int, feed: StatusFeed) -> ModelStatus | None:

@@ -163,6 +163,8 @@ class StartingFleet:
         The current step of the start, in a few words.
     registry
         The fleet's metrics; empty before.
+    followed_feeds
+        Returns the models of the shards that other processes run, for requests.
 
     Examples
     --------
@@ -175,12 +177,15 @@ class StartingFleet:
     def __init__(self) -> None:
         self.detail = ""
         self._fleet: Serving | None = None
+        self.followed_feeds: Callable[[], Mapping[int, StatusFeed]] = dict
         self.registry = CollectorRegistry()
         self.registry.register(UnionCollector(self._registries))
 
-    def begin(self, fleet: Serving) -> None:
+    def begin(
+        self, fleet: Serving, followed_feeds: Callable[[], Mapping[int, StatusFeed]] = dict
+    ) -> None:
         """Use this fleet from now on."""
-        self._fleet = fleet
+        self._fleet, self.followed_feeds = fleet, followed_feeds
 
     def health(self) -> Health:
         """The health of the start or of the fleet."""

@@ -134,6 +134,10 @@ class ShardGroup:
         """The page content of each running shard."""
         return {shard: run.runner.status_feed for shard, run in dict(self._runs).items()}
 
+    def followed_feeds(self) -> Mapping[int, StatusFeed]:
+        """The models of each shard that another process runs, as far as they are followed."""
+        return {shard: standby.feed for shard, standby in dict(self._standbys).items()}
+
     def run(self) -> None:
         """Run until stopped.
 

@@ -3,8 +3,9 @@
 One follower per process, for any number of shards (docs/decisions/0047). One request asks for the
 ends of all followed journals. Two threads, each with its own log, share the replays in slices. A
 shard applies each journal record as it appears, without writing outputs, and so has the owner's
-model. If a shard cannot be followed (inputs are missing, a rollback removed its position), only the
-warm start is lost: recovery then starts as on any start.
+model. It publishes copies of the model for requests, as the owner does, each with its age. If a
+shard cannot be followed (inputs are missing, a rollback removed its position), only the warm start
+is lost: recovery then starts as on any start.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from functools import partial
 from typing import NamedTuple
 
 from consumers.base.errors import DivergedError, HeadwaterError
+from consumers.base.health import Health
 from consumers.base.records import Partition
 from consumers.config import Config
+from consumers.config.units import duration_ms
 from consumers.journal.reader import Course, course
 from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import DIVERGED, load, sources
 from consumers.service.replay import replay
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log
+from consumers.web.status_feed import StatusFeed
 
 __all__ = ["Follower", "Standby"]
 
@@ -36,6 +40,7 @@ LOOK_SECONDS = 0.25
 PAUSE_SECONDS = 5.0  # after a failure to follow
 SLICE_SECONDS = 0.5  # of a shard's replay, while other shards wait
 SLICE_OFFSETS = 1_000  # of its journal, which each slice reads again
+COPIES_SHARE = 0.1  # of the time of a thread; no commit waits for it
 
 Connect = Callable[[], Log]
 
@@ -55,9 +60,11 @@ class _Followed:
 
     shard: int
     journal: Partition
+    feed: StatusFeed
     live: LiveShard | None = None  # at a journal record; None before it is loaded
     reached: int | None = None  # the journal record at which it last reached the journal's end
     end: int = 0  # of its journal, when last asked for
+    asked: float = 0.0  # when that was, by the monotonic clock
     empty: int = 0  # an end before which there are only markers of aborted commits
     stretch: _Stretch | None = None  # being replayed, or replayed last
     before: int | None = None  # the journal record of a snapshot whose replay failed
@@ -82,6 +89,12 @@ class _Followed:
             return self.end not in (0, self.empty)
         return self.end > self.live.position
 
+    @property
+    def unpublished(self) -> bool:
+        """Whether it is at the end of its journal, and its model should be copied."""
+        live = self.live
+        return live is not None and not self.behind and self.feed.copies.lacks(live.position)
+
 
 class Follower:
     """Follows shards, with the same number of threads and logs for any number of shards.
@@ -92,6 +105,8 @@ class Follower:
         The whole configuration.
     opened
         Opens a log. Each thread has its own.
+    share
+        The share of the time of a thread that copies of a model for requests may take.
 
     Notes
     -----
@@ -102,8 +117,9 @@ class Follower:
     ahead at most `[commit] max_bytes`, as in any replay.
     """
 
-    def __init__(self, config: Config, opened: Connect) -> None:
-        self._config, self._opened = config, opened
+    def __init__(self, config: Config, opened: Connect, share: float = COPIES_SHARE) -> None:
+        self._config, self._opened, self._share = config, opened, share
+        self._publishes = config.serve.enabled and config.http.enabled
         self._changed = threading.Condition()  # held to read or change the attributes below
         self._followed: dict[int, _Followed] = {}
         self._closing = self._looking = False
@@ -119,7 +135,9 @@ class Follower:
 
     def follow(self, shard: int) -> Standby:
         """Start to follow a shard."""
-        followed = _Followed(shard, Partition(self._config.journal_topic, shard))
+        max_age = duration_ms(self._config.serve.max_age) / 1000
+        feed = StatusFeed(time.time, lambda: Health("standby"), max_age, self._share)
+        followed = _Followed(shard, Partition(self._config.journal_topic, shard), feed)
         with self._changed:
             self._followed[shard] = followed
             self._look_at = 0.0
@@ -195,13 +213,15 @@ class Follower:
             return False
         if followed.slow and self._slow is not None:
             return False
-        return followed.apart or followed.behind
+        if followed.apart or followed.behind:
+            return True
+        return self._publishes and followed.unpublished
 
     def _look(self, connect: Connect) -> None:
         """Request the ends of all journals at once. Without commits this is the only request."""
         with self._changed:
             asked = [f for f in self._followed.values() if not f.apart]
-        ends = None
+        ends, now = None, time.monotonic()
         try:
             ends = connect().end_offsets([f.journal for f in asked])
         except Exception:  # one journal may be the cause, so each is requested separately
@@ -211,9 +231,28 @@ class Follower:
                 if ends is None:
                     followed.apart = True
                 else:
-                    followed.end = ends[followed.journal]
+                    followed.end, followed.asked = ends[followed.journal], now
+                    self._confirm(followed)
             self._looking = False
             self._changed.notify_all()
+
+    def _confirm(self, followed: _Followed) -> None:
+        """Note that a followed model is still the newest one, if it is; without its thread."""
+        live, copies = followed.live, followed.feed.copies
+        if live is None or followed.serving or followed.behind or copies.newest is None:
+            return
+        if copies.newest.position == live.position:
+            copies.current = followed.asked
+
+    def _publish(self, followed: _Followed, live: LiveShard) -> None:
+        """Publish a model at the end of its journal. For the thread that serves it."""
+        if not self._publishes:
+            return
+        at = followed.journal, live.position
+        followed.feed.copies.offer(*at, partial(live.shard.copied, *at), followed.asked)
+        copy = followed.feed.copies.newest
+        if copy is not None and copy.position == live.position:
+            followed.feed.recovered(live.shard.view())
 
     def _serve(self, followed: _Followed, connect: Connect) -> None:
         """Replay one slice of a shard. An error affects this shard only."""
@@ -242,10 +281,14 @@ class Follower:
     def _advance(self, followed: _Followed, transport: Log) -> None:
         journal, end = followed.journal, followed.end
         if followed.apart:
+            followed.asked = time.monotonic()
             followed.end = transport.end_offsets([journal])[journal]
             followed.apart = False
             if followed.live is not None and not followed.behind:
                 followed.reached = followed.live.seq
+            return
+        if followed.live is not None and not followed.behind:
+            self._publish(followed, followed.live)
             return
         live, followed.live = followed.live, None  # a partly applied record makes it unusable
         if live is None:
@@ -264,6 +307,7 @@ class Follower:
         followed.live, followed.stretch = live, stretch
         if live.position >= stretch.end:
             followed.reached = live.seq
+            self._publish(followed, live)
 
     def _load(self, followed: _Followed, transport: Log, end: int) -> tuple[LiveShard, _Stretch]:
         """The shard from its newest snapshot, or from the start, and the stretch after it."""
@@ -328,6 +372,11 @@ class Standby:
     def seq(self) -> int | None:
         """The journal record it has reached; None before it has reached the journal's end."""
         return self._followed.reached
+
+    @property
+    def feed(self) -> StatusFeed:
+        """The copies of its model for requests; its health is that of a standby."""
+        return self._followed.feed
 
     def release(self) -> LiveShard | None:
         """Stop following. Returns the shard as far as it was followed.

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.service.inputs import Decision
     from consumers.transports.protocol import Log
+    from consumers.web.status_feed import StatusFeed
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
 
@@ -127,7 +128,7 @@ def _serve(
     serving = StartingFleet()
     # Listen before any slow step, so that a probe finds a live process.
     with (
-        served(config, serving) as address,
+        served(config, serving, lambda: serving.followed_feeds()) as address,
         notifying(serving.health),
         closing(opened()) as transport,
     ):
@@ -147,15 +148,16 @@ def _serve(
         # Draining ends, so it needs no standby.
         ours = shards is not None or drain
         member = None if ours else transport.member(config.name, config.journal_topic)
-        fleet: Fleet | ShardGroup
         if member is None:
             of = (config, opened, stop, numbers)
             fleet = Fleet(*of, drain=drain, new_journal=new_journal, decision=decision)
+            serving.begin(fleet)
+            fleet.run()
         else:
             shared = (config, opened, member, stop)
-            fleet = ShardGroup(*shared, new_journal=new_journal, decision=decision)
-        serving.begin(fleet)
-        fleet.run()
+            group = ShardGroup(*shared, new_journal=new_journal, decision=decision)
+            serving.begin(group, group.followed_feeds)
+            group.run()
 
 
 def _numbers(text: str | None, config: Config) -> list[int]:
@@ -315,8 +317,13 @@ def make_own_topics(config: Config, transport: Log) -> None:
 
 
 @contextmanager
-def served(config: Config, runner: Serving) -> Iterator[str | None]:
-    """The HTTP server; yields its URL, or None if it is disabled."""
+def served(
+    config: Config,
+    runner: Serving,
+    followed: Callable[[], Mapping[int, StatusFeed]] = dict,
+) -> Iterator[str | None]:
+    """The HTTP server; yields its URL, or None if it is disabled. `followed` returns the models of
+    the shards that other processes run."""
     from consumers.api.api import Api
     from consumers.api.permission import Permission, with_tokens
     from consumers.api.process import ServingProcess
@@ -337,9 +344,12 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     def opened() -> Log:
         return open_log(config.input.transport, kafka=config.kafka)
 
+    def models() -> Mapping[int, StatusFeed]:
+        running = runner.status_feeds()  # first: a request without a shard gets the first one
+        return {**running, **{n: f for n, f in followed().items() if n not in running}}
+
     def published() -> Mapping[int, Published]:
-        feeds = runner.status_feeds().items()
-        return {number: OwnShard(config.name, number, feed) for number, feed in feeds}
+        return {n: OwnShard(config.name, n, feed) for n, feed in models().items()}
 
     api = Api(config, published, opened)
     permission = Permission(serve, loopback=http.loopback, closed=closed)
@@ -369,7 +379,7 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
         opened_here.callback(api.close)
         opened_here.callback(server.stop)
         if serve.enabled and serve.port is not None:
-            process = ServingProcess(config, runner.status_feeds)
+            process = ServingProcess(config, models)
             opened_here.callback(process.close)
             log.info("requests are answered on %s://%s:%d", scheme, host, process.port)
         yield f"{scheme}://{host}:{port}"

@@ -35,7 +35,8 @@ from consumers.service.live import (
     linked,
     move_inputs,
 )
-from consumers.shard.shard import EarlierPieces, Outcome, Shard
+from consumers.shard.pieces import EarlierPieces
+from consumers.shard.shard import Outcome, Shard
 from consumers.transports.protocol import Log
 
 __all__ = ["replay", "steps"]

@@ -24,7 +24,7 @@ from stream.decision.budget import column, decisions
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["Answerer", "ModelCopies", "ModelCopy"]
+__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy"]
 
 SHARE = 0.02  # of the loop's time that copies may take
 
@@ -49,6 +49,8 @@ class ModelCopy:
         How many labels the shard had learned.
     journal, position
         Partition of the journal, and the offset after its last record.
+    repeatable
+        Whether another process can learn the same model from the journal.
     """
 
     spec: ShardSpec
@@ -60,6 +62,7 @@ class ModelCopy:
     learned: int
     journal: Partition
     position: int
+    repeatable: bool = True
 
 
 class ModelCopies:
@@ -68,10 +71,12 @@ class ModelCopies:
     Parameters
     ----------
     max_age
-        Seconds after which a copy is replaced, if the model has changed. Copies take at most 2 % of
-        the loop's time, so a model that is slow to copy is copied less often.
+        Seconds after which a copy is replaced, if the model has changed. A model that is slow to
+        copy is copied less often.
     clock
         Seconds that never go back.
+    share
+        The share of its time that the loop may spend on copies.
 
     Attributes
     ----------
@@ -79,19 +84,37 @@ class ModelCopies:
         The newest copy; None before the first.
     current
         When it was the newest model, by the clock.
+    slow
+        Whether the newest copy took too long for `max_age`, so that copies are older.
+    enabled
+        Whether copies are made. Switch it off where another process makes them.
     """
 
-    def __init__(self, max_age: float, clock: Callable[[], float]) -> None:
+    def __init__(self, max_age: float, clock: Callable[[], float], share: float = SHARE) -> None:
         self._pause, self._clock = max_age / 2, clock  # a commit may take the other half
+        self._share = share
         self._due = self.current = -np.inf
         self.newest: ModelCopy | None = None
+        self.slow, self.enabled = False, True
 
     @property
     def age(self) -> float:
         """Seconds since the newest copy was the newest model."""
         return max(0.0, self._clock() - self.current)
 
-    def offer(self, journal: Partition, position: int, copied: Callable[[], ModelCopy]) -> None:
+    def lacks(self, position: int) -> bool:
+        """Whether the model after this journal position should be copied now."""
+        held = self.newest
+        other = held is None or held.position != position
+        return other and self.enabled and self._clock() >= self._due
+
+    def offer(
+        self,
+        journal: Partition,
+        position: int,
+        copied: Callable[[], ModelCopy],
+        since: float | None = None,
+    ) -> None:
         """Copy the model if that is due. For the loop, between two commits.
 
         Parameters
@@ -100,14 +123,18 @@ class ModelCopies:
             Where the model is.
         copied
             Copies it.
+        since
+            When it was the newest model; None: it is now.
         """
         now, held = self._clock(), self.newest
+        newest = now if since is None else since
         if held is not None and (held.journal, held.position) == (journal, position):
-            self.current = now
-        elif now >= self._due:
+            self.current = newest
+        elif self.enabled and now >= self._due:
             self.newest = copied()
-            took = self._clock() - now
-            self.current, self._due = now, now + max(self._pause, took / SHARE)
+            pause = (self._clock() - now) / self._share
+            self.current, self._due = newest, now + max(self._pause, pause)
+            self.slow = pause > 2 * self._pause
 
 
 class Answerer:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from math import inf
 from typing import Any
 
@@ -38,6 +36,7 @@ from consumers.shard.outcome import (
     of_rows,
     skipped,
 )
+from consumers.shard.pieces import EarlierPieces, digest
 from consumers.shard.refused import refusal
 from consumers.shard.views import (
     ChallengerView,
@@ -57,38 +56,15 @@ from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
-from stream.evaluate.result import joined
 from stream.join.join import LabelJoin
 from stream.learner.base import Learner
 
-__all__ = ["EarlierPieces", "Outcome", "Shard", "ShardSpec"]
+__all__ = ["Outcome", "Shard", "ShardSpec"]
 
 # Largest size of a prediction in bytes, in memory or on the wire, without texts of its own record.
 PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
 CLASS_BYTES = 32  # per class: posteriors, and arrays to sort and score them
 PAIR_BYTES = 64  # per label or feature in a prediction, without its name
-
-
-@dataclass(slots=True)
-class EarlierPieces:
-    """The results of earlier pieces of a commit that is processed in several pieces.
-
-    Parameters
-    ----------
-    parts
-        Their results.
-    events
-        How many events they had.
-    """
-
-    parts: list[Result] = field(default_factory=list)
-    events: int = 0
-
-    def add(self, result: Result, events: int) -> None:
-        """Add the result of one piece."""
-        alarms = [alarm._replace(at=alarm.at + self.events) for alarm in result.alarms]
-        self.parts.append(replace(result, alarms=alarms, explanations=None))
-        self.events += events
 
 
 class Shard:
@@ -308,7 +284,7 @@ class Shard:
             learned_before,
             rejected,
             self._machine.join.outcomes - counted,
-            b"" if more else self._digest(entry),
+            b"" if more else self._digest(entry.parts),
             self._challenger_set.types(self.spec.defaults),
             self._alarms.locate(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
@@ -366,23 +342,9 @@ class Shard:
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         return np.array(is_label, dtype=bool)[batch.source]
 
-    def _digest(self, entry: EarlierPieces) -> bytes:
-        one = len(entry.parts) == 1
-        result = entry.parts[0] if one else joined(entry.parts, list(self._machine.join.labels))
-        made = result.predictions
-        digest = blake2b(digest_size=8)
-        for part in (made.proba, made.known, result.predicted, result.learned_before):
-            digest.update(part.tobytes())
-        if result.flagged is not None:
-            digest.update(result.flagged.tobytes())
-        digest.update(self._machine.quality.bits())
-        for c in self._contest.contestants():
-            river = isinstance(c.machine.learner, RiverClassifier)
-            if c.name and not river and c.name not in self._challenger_set.coded():
-                digest.update(c.machine.quality.bits())
-        for alarm in result.alarms:
-            digest.update(repr(tuple(alarm)).encode())
-        return digest.digest()
+    def _digest(self, parts: Sequence[Result]) -> bytes:
+        coded = self._challenger_set.coded()
+        return digest(parts, self._machine, self._contest, coded)
 
     def _times(self, batch: Batch, now: int, more: bool) -> list[int]:
         """The stream time at each record. A timestamp in the future does not change it.
@@ -525,7 +487,17 @@ class Shard:
         saved = None if budget is None else budget.to_state()
         named, learned = self._name_and_type(self.champion), self._counts["learned"]
         empty = learner.restarted(proven=True)
-        return ModelCopy(self.spec, *named, empty, state, saved, learned, journal, position)
+        return ModelCopy(
+            self.spec,
+            *named,
+            empty,
+            state,
+            saved,
+            learned,
+            journal,
+            position,
+            self.repeatable and not self.unsaved,
+        )
 
     def to_state(self) -> State:
         """The whole state, as a copy."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
-from consumers.shard.answer import ModelCopies
+from consumers.shard.answer import SHARE, ModelCopies
 from consumers.shard.views import LATEST, Committed, PublishedPrediction, ShardView
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
@@ -56,6 +56,8 @@ class StatusFeed:
         The present health of the shard.
     max_age
         Seconds after which the copy of the model is replaced.
+    share
+        The share of the loop's time that copies may take.
 
     Attributes
     ----------
@@ -81,11 +83,15 @@ class StatusFeed:
     """
 
     def __init__(
-        self, clock: Callable[[], float], health: Callable[[], Health], max_age: float = 1.0
+        self,
+        clock: Callable[[], float],
+        health: Callable[[], Health],
+        max_age: float = 1.0,
+        share: float = SHARE,
     ) -> None:
         self._clock = clock
         self.health = health
-        self.copies = ModelCopies(max_age, time.monotonic)
+        self.copies = ModelCopies(max_age, time.monotonic, share)
         self.questions = Questions()
         self.view: ShardView | None = None
         self.curve: tuple[AccuracyPoint, ...] = ()

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from consumers.transports import open_log
@@ -66,6 +67,22 @@ def stands_by(service: Service) -> bool:
         return False
 
 
+def assert_same_answers(owner: Service, follower: Service) -> None:
+    """The standby predicts by the same model as the owner, and says how old it is."""
+    record = dict.fromkeys(("date", "period", "nswprice", "nswdemand", "vicprice"), 0.5)
+
+    def asked(service: Service) -> dict:
+        address = service.wait_said(r"metrics on (http://\S+)/metrics")[1]
+        answer = httpx.post(f"{address}/v1/predict", json=record, timeout=60)
+        found = answer.json()
+        del found["ts"], found["position"]  # a marker of Kafka may be after the journal record
+        return {"age": found.pop("age_ms"), "found": found}
+
+    until(lambda: asked(owner)["found"] == asked(follower)["found"])
+    assert asked(follower)["age"] >= 0
+    assert asked(follower)["found"]["model"]["learned"] == FIRST
+
+
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
     pair: Pair, stream: Stream, how: str
@@ -78,6 +95,7 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
             until(lambda: len(pair.predicted()) >= FIRST)
             with Service(pair.configs[1]) as second:
                 second.wait_until(lambda: stands_by(second))
+                assert_same_answers(first, second)
                 getattr(first, how)()
                 log.append([r._replace(partition=0) for r in more])
                 with timed() as took:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 from consumers.api.process import ServingProcess
 from consumers.base.errors import ConfigError
 from consumers.config import parse
+from consumers.shard.answer import Answerer, ModelCopies
 from tests.waiting import until
 from tests.web.living import Living, living
 
@@ -75,6 +77,32 @@ def test_model_follows_the_service(service, serving) -> None:
     service.send(20)
     with httpx.Client(base_url=f"http://127.0.0.1:{serving.port}", timeout=60) as client:
         until(lambda: ready(client, service.status_feed.view.learned))
+
+
+def test_model_that_is_slow_to_copy_is_followed(service, monkeypatch) -> None:
+    """The process learns it from the journal, and the loop makes no more copies."""
+    slow = [True]
+    fixed = property(lambda copies: slow[0], lambda copies, value: None)
+    monkeypatch.setattr(ModelCopies, "slow", fixed, raising=False)
+    copies = service.status_feed.copies
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    try:
+        until(lambda: not copies.enabled)
+        held = copies.newest
+        service.send(20)
+        learned = service.status_feed.view.learned
+        with httpx.Client(base_url=f"http://127.0.0.1:{process.port}", timeout=60) as client:
+            until(lambda: ready(client, learned))
+            answer = client.post("/v1/predict", json={"a": 1.0, "b": 0.3}).json()
+        assert copies.newest is held
+    finally:
+        process.close()
+        slow[0], copies.enabled = False, True
+
+    until(lambda: copies.newest.learned == learned)
+    expected = Answerer(copies.newest).answer([b"0"], [b'{"a": 1.0, "b": 0.3}'], 0)[0]
+    assert answer["probabilities"] == json.loads(expected)["probabilities"]
+    assert answer["model"]["learned"] == learned
 
 
 def test_killed_process_is_started_again(service, serving) -> None:

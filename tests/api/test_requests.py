@@ -94,7 +94,7 @@ def test_explanation_sums_up_the_difference(client) -> None:
         ("/v1/predict?explain=x", b"{}", "application/json", 400, "whole number for explain"),
         ("/v1/predict?explain=101", b'{"a":1}', "application/json", 400, "from 0 to 100"),
         ("/v1/predict?record=maybe", b'{"a":1}', "application/json", 400, "true or false"),
-        ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "runs in this process (0)"),
+        ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "a shard of this process (0)"),
         ("/v1/observations", b'{"a": 1}', "application/json", 422, "id"),
         ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
         ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
