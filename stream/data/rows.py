@@ -346,6 +346,8 @@ class Rows:
         >>> rows.numeric_names, rows.categorical[:, 0].tolist()
         ((), ['3', '2.5'])
         """
+        if numbers == "numeric" and (truths == "numeric" or not self.binary_names):
+            return self
         moved = [
             (j, name)
             for j, name in enumerate(self.numeric_names)

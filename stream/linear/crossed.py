@@ -33,18 +33,22 @@ class Crossing(NamedTuple):
     @property
     def cuts(self) -> Floats:
         """Where bins end, in standard deviations: bins of equal weight if numbers are normal."""
-        inner = range(1, self.bins)
-        return np.array([NormalDist().inv_cdf(i / self.bins) for i in inner], dtype=np.float64)
+        return np.array(_cuts(self.bins), dtype=np.float64)
 
     def buckets(self, names: list[str]) -> NDArray[np.int64]:
         """The bucket of each bin of each of these numbers."""
-        found = [_buckets(name, self.bins) for name in names]
-        return np.array(found, dtype=np.int64).reshape(len(names), self.bins)
+        return _buckets(tuple(names), self.bins).copy()
 
 
-@lru_cache(maxsize=4096)
-def _buckets(name: str, bins: int) -> tuple[int, ...]:
-    return tuple(category_bucket(name, str(b)) for b in range(bins))
+@lru_cache(maxsize=64)
+def _cuts(bins: int) -> tuple[float, ...]:
+    return tuple(NormalDist().inv_cdf(i / bins) for i in range(1, bins))
+
+
+@lru_cache(maxsize=256)
+def _buckets(names: tuple[str, ...], bins: int) -> NDArray[np.int64]:
+    found = [[category_bucket(name, str(b)) for b in range(bins)] for name in names]
+    return np.array(found, dtype=np.int64).reshape(len(names), bins)
 
 
 def crossed(

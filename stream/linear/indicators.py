@@ -34,6 +34,9 @@ class Indicators(NamedTuple):
 
 def indicators(rows: Rows, used: NDArray[np.int64]) -> Indicators:
     """The indicators of the rows at `used`; O(categories + tokens). Texts may be encoded or not."""
+    if not rows.categorical_names and not rows.text_names:
+        none = np.zeros(0, dtype=np.int64)
+        return Indicators(np.zeros(used.size + 1, dtype=np.int64), none)
     return _sets(rows, used, categories(rows, used))
 
 

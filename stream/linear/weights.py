@@ -57,6 +57,11 @@ def widened(
     """`s` with room for that many classes, numbers and indicators, of which there are at most
     `most`."""
     classes, numbers, indicators = shape
+    fits = s.bias.size >= classes and s.n.size >= numbers
+    for table, size in ((s.number, numbers), (s.indicator, indicators)):
+        fits = fits and table.shape[0] >= size and table.shape[1] >= classes
+    if fits:
+        return s
     out: dict[str, NDArray[Any]] = {}
     for vectors, size in ((BY_CLASS, classes), (BY_NUMBER, numbers)):
         for name in vectors:

@@ -41,6 +41,8 @@ class Bags(NamedTuple):
 
 def hashed_texts(rows: Rows) -> Rows:
     """Replace each text by its buckets and counts, int64 (2, k), so that it is read once."""
+    if not rows.text_names:
+        return rows
     encoded = rows.text.ravel()
     at = [i for i, cell in enumerate(encoded.tolist()) if isinstance(cell, str)]
     if not at:
