@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stream.data.block import Floats
@@ -16,9 +18,9 @@ RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange 
 SLACK = 1e-9  # by which weights in a state may sum to another number than 1
 
 
-def equal(n: int) -> Belief:
+def equal(n: int, rates: Sequence[float] = RATES) -> Belief:
     """The same weight for each of n experts."""
-    k = len(RATES)
+    k = len(rates)
     logs = np.full(k, -np.log(k)), np.full(n, -np.log(n))
     return Belief(logs[0], np.full((1, k), 1.0 / k), logs[1], np.full((k, n), 1.0 / n))
 
@@ -30,7 +32,7 @@ def weights(belief: Belief) -> Floats:
     return out
 
 
-def restored(own: State, n: int) -> Belief:
+def restored(own: State, n: int, rates: Sequence[float] = RATES) -> Belief:
     """The weights of n experts in a state.
 
     Raises
@@ -38,7 +40,7 @@ def restored(own: State, n: int) -> Belief:
     StateError
         They are not those of n experts, or do not sum to 1.
     """
-    k = len(RATES)
+    k = len(rates)
     belief = Belief(
         own.array("log_bank", np.float64, 1),
         own.array("bank", np.float64, 2),
@@ -53,7 +55,7 @@ def restored(own: State, n: int) -> Belief:
             raise StateError("expected the logarithms of weights, got others")
         if not (found >= 0.0).all() or not _near(found.sum(axis=1), 1.0):
             raise StateError("expected weights that sum to 1, got others")
-    if not (belief.shares >= np.array(RATES)[:, None] / n * (1.0 - SLACK)).all():
+    if not (belief.shares >= np.array(rates)[:, None] / n * (1.0 - SLACK)).all():
         raise StateError("expected the shares that experts exchange, got less")
     return belief
 

@@ -54,7 +54,7 @@ class SlowMixture:
     """Experts that are called one by one; Bayes' rule as in a textbook.
 
     Weights of 0 stay 0, so streams must be short. period, first, longest, least: of the rests, in
-    labels, periods and weight; period 0: no expert rests. floor: as in `floored`.
+    labels, periods and weight; period 0: no expert rests. floor: as in `floored`. rates: of shares.
     """
 
     def __init__(
@@ -65,8 +65,9 @@ class SlowMixture:
         longest: int = 0,
         least: float = 0.0,
         floor: float = FLOOR,
+        rates: tuple[float, ...] = RATES,
     ) -> None:
-        n, self.floor = len(experts), floor
+        n, self.floor, self.rates = len(experts), floor, rates
         self.period, self.first, self.longest, self.least = period, first, longest, least
         self.asleep: dict[int, int] = {}  # expert to the periods that are left
         self.pause = [1] * n
@@ -75,8 +76,8 @@ class SlowMixture:
         self.learned_by: list[set[int]] = []
         self.experts = experts
         self.classes: list[Label] = []
-        self.under = [[1.0 / n] * n for _ in RATES]
-        self.bank = [1.0 / len(RATES)] * len(RATES)
+        self.under = [[1.0 / n] * n for _ in rates]
+        self.bank = [1.0 / len(rates)] * len(rates)
         self.then: dict[Any, tuple[list[Shares], list[Shares], list[Label], list[Any]]] = {}
 
     @property
@@ -108,7 +109,7 @@ class SlowMixture:
         """Weigh what was predicted under `key`; then every expert learns."""
         given, by_rate, classes, lasts = self.then.pop(key)
         if y in classes:
-            for k, rate in enumerate(RATES):
+            for k, rate in enumerate(self.rates):
                 likelihood = [(by_rate[k] if p is None else p)[y] ** w for p in given]
                 self.bank[k] *= by_rate[k][y] ** w
                 joint = [a * b for a, b in zip(self.under[k], likelihood, strict=True)]

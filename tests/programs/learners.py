@@ -226,12 +226,13 @@ def _logistic(rng: Random) -> Choice:
 
 
 def _mixture(rng: Random) -> Choice:
-    """One to four of the others, by name, by name and parameters, or made; half of them rest."""
+    """One to four of the others, by name, by name and parameters, or made; half of them rest or
+    stack."""
     made = [FAMILIES[rng.choice(EXPERTS)](rng).learner for _ in range(rng.randrange(1, 4))]
     by_name = ["KNNClassifier", {"type": "LogisticRegression", "half_life": 3}]
     experts = rng.choice((None, [*made, rng.choice(by_name)], made))
     return Choice(
-        Mixture(experts, rest=rng.random() < 0.5),
+        Mixture(experts, rest=rng.random() < 0.5, stack=rng.random() < 0.5),
         frozenset({"numeric", "categorical", "text"}),
         (0, 10),
         signed=False,

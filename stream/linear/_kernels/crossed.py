@@ -36,7 +36,7 @@ def add_pairs(values: Any, found: int, out: Any, at: int) -> int:
 
 @kernel
 def fade_moments(unit: Any, growth: float, n: Any, m2: Any) -> None:
-    """As `fade`, for the moments alone."""
+    """Advance the unit by one record, with the moments."""
     if growth != 1.0 and advance(unit, growth):
         for j in range(n.shape[0]):
             n[j] /= LARGEST_UNIT

@@ -208,14 +208,13 @@ def terms(x: Any, source: Any, column: Any, bucket: Any, naive: bool, s: Any, ou
 
 
 @kernel
-def fade(s: Any, growth: float) -> None:
-    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    if advance(s.unit, growth):
-        for a in (s.shares, s.bias_squares, s.n, s.m2):
-            for i in range(a.shape[0]):
-                a[i] /= LARGEST_UNIT
-        for table in (s.number_squares, s.indicator_squares, s.number_n, s.counts):
-            scale_down(table)
+def fade(s: Any) -> None:
+    """Divide what fades by LARGEST_UNIT, as the unit was."""
+    for a in (s.shares, s.bias_squares, s.n, s.m2):
+        for i in range(a.shape[0]):
+            a[i] /= LARGEST_UNIT
+    for table in (s.number_squares, s.indicator_squares, s.number_n, s.counts):
+        scale_down(table)
 
 
 @kernel
@@ -413,8 +412,8 @@ def progressive(
             known = y[i] + 1
         if op[i] == 0:
             continue
-        if growth != 1.0:
-            fade(s, growth)
+        if growth != 1.0 and advance(unit, growth):
+            fade(s)
         records[0] += 1
         admit(bucket, begin, count, most, slot, size, cut, refused, rows)
         u, yi, q = unit[0], y[i], column.shape[0]

@@ -65,6 +65,7 @@ BAD: dict[str, list[Any]] = {
     "norm": NO_FLAG,
     "pairs": NO_FLAG,
     "rest": NO_FLAG,
+    "stack": NO_FLAG,
     "hedge": NO_FLAG,
     "p": [
         *[bad for bad in NO_NUMBER if bad is not inf],
