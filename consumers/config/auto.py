@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from consumers.config.learner import LearnerConfig
 from stream.data.schema import Schema
-from stream.mixture.mixture import EXPERTS, OF_TEXTS
+from stream.mixture.mixture import OF_TEXTS, STACKED
 
 __all__ = [
     "DEFAULTS",
@@ -35,15 +35,14 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
 
     Examples
     --------
-    >>> auto_of()["learner"]["experts"][4]
-    {'type': 'Calibrated', 'learner': 'KNNClassifier'}
-    >>> len(auto_of(Schema.of(body="text"))["learner"]["experts"])
+    >>> auto_of()["experts"][4]
+    {'type': 'KNNClassifier'}
+    >>> len(auto_of(Schema.of(body="text"))["experts"])
     4
     """
     mixed = schema is None or any(field.kind != "text" for field in schema.fields)
-    experts = [dict(expert) for expert in (EXPERTS if mixed else EXPERTS[:OF_TEXTS])]
-    mixture = {"type": "Mixture", "experts": experts, "rest": True}
-    return {"type": "Calibrated", "learner": mixture, "learning_rate": 0.05, "hedge": True}
+    experts = [dict(expert) for expert in (STACKED if mixed else STACKED[:OF_TEXTS])]
+    return {"type": "Mixture", "experts": experts, "rest": True, "stack": True}
 
 
 class Defaults(NamedTuple):
