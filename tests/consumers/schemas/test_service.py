@@ -15,11 +15,13 @@ from consumers.journal.records import SchemasRecord
 from consumers.schemas import client
 from consumers.schemas.client import subject_of
 from consumers.service import schemas as supply
+from consumers.service import trial
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
+from consumers.service.trial import TrialProcesses
 from consumers.snapshots.store import open_store
 from consumers.timetravel.relearn import learned_again, swap
-from tests.consumers.schemas.registered import FORMATS, HEADLESS, SCHEMAS, Failing, Registered
+from tests.consumers.schemas.registered import FORMATS, HEADLESS, NOW, SCHEMAS, Failing, Registered
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -188,6 +190,29 @@ def test_predictions_are_cloudevents_on_request(tmp_path, name) -> None:
     assert headers[3]["ce_time"] == b"2026-11-18T11:06:40.030+00:00"
     media = {"avro": b"application/avro", "protobuf": b"application/protobuf"}
     assert headers[3]["content-type"] == media.get(name, b"application/json")
+
+
+def test_trial_of_suspected_records_decodes_without_the_registry(tmp_path) -> None:
+    """The child gets the schemas with the state, and no section that may hold a secret."""
+    shop = Registered(tmp_path, "avro")
+    shop.feed(3)
+    shop.run()
+    found = sources(shop.config, shop.log)
+    end = shop.log.end_offsets([found.journal])[found.journal]
+    live = rebuild(shop.config, shop.log, found, None, end=end)
+    shop.feed(2, first=3)
+    parts = list(shop.log.read(live.shard.positions, shop.log.end_offsets(found.inputs)))
+    trials = TrialProcesses(
+        shop.config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False
+    )
+
+    with trials.of(live, parts, NOW + 1_000) as process:
+        ended = process.run(4)
+    handed = trial.handed(shop.config)
+
+    assert (ended.end, ended.how) == ("lived", "")
+    assert handed["registry"] == {"url": "mock://"}
+    assert list(live.shard.schemas)
 
 
 def test_renamed_field_is_found_by_the_alias_of_the_readers_schema(tmp_path) -> None:
