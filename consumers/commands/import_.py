@@ -45,9 +45,7 @@ def import_(
 
     \b
     Examples:
-      headwater export visits.toml model.hw
       headwater import visits-2.toml model.hw
-      headwater run visits-2.toml
     """
     from consumers.base.errors import ConfigError, SnapshotError
     from consumers.commands.transport import check_topics, has_directory, is_absent

@@ -253,7 +253,9 @@ def test_negative_count_is_a_dead_letter_of_a_model_that_counts(place: Shell) ->
 
 
 def test_every_reason_there_is_has_its_case_here() -> None:
-    """A new reason needs a record that shows it; what kills the process has tests of its own."""
-    reasons = {*OBSERVATIONS, *LABELS, "negative_count", "crash_poison"}
+    """A new reason needs a record that shows it. What kills the process, and records with schemas
+    (`tests/consumers/schemas`), have tests of their own."""
+    schemas = {"unknown_schema", "unusable_schema"}
+    reasons = {*OBSERVATIONS, *LABELS, *schemas, "negative_count", "crash_poison"}
 
     assert reasons == {r for part in get_args(DeadLetterReason) for r in get_args(part) or [part]}
