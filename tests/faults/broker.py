@@ -131,7 +131,7 @@ class OwnBroker(_Home):
 
     def __init__(self) -> None:
         super().__init__()
-        port, self.behind, self.proxied, controller = fixture._free_ports(4)
+        port, self.behind, self.proxied, controller = fixture.free_ports(4)
         settings = fixture._properties(str(self.home / "data"), "127.0.0.1", port, controller)
         settings["listeners"] += f",BEHIND://127.0.0.1:{self.behind}"
         settings["advertised.listeners"] += f",BEHIND://127.0.0.1:{self.proxied}"
@@ -164,7 +164,7 @@ class Cluster(_Home):
 
     def __init__(self) -> None:
         super().__init__()
-        ports = fixture._free_ports(2 * NODES)
+        ports = fixture.free_ports(2 * NODES)
         voters = ",".join(f"{n}@127.0.0.1:{ports[NODES + n]}" for n in range(NODES))
         self.nodes = []
         for n in range(NODES):
