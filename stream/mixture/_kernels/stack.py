@@ -175,7 +175,7 @@ def mix_three(each: Any, known: int, total: Any, out: Any) -> None:
         out[c] *= part
 
 
-@inlined
+@kernel
 def mix_by_rate(
     c: int,
     known: int,
@@ -212,7 +212,7 @@ def over_rates(bank: Any, shares: Any, out: Any) -> None:
             out[e] += bank[0, k] * shares[k, e]
 
 
-@inlined
+@kernel
 def over_awake(
     logs: Any, log_bayes: Any, bank: Any, shares: Any, awake: Any, used: Any, total: Any
 ) -> None:
@@ -290,7 +290,7 @@ def best_of(each: Any, known: int) -> int:
     return best
 
 
-@inlined
+@kernel
 def learn_stack(
     y: int,
     w: float,
@@ -330,7 +330,7 @@ def learn_stack(
 # length is not used. A flat view of such an array is `flat`.
 
 
-@inlined
+@kernel
 def likelihoods(
     y: int, known: int, p: Any, a: int, each: Any, rates: Any, own: Any, out: Any
 ) -> None:
@@ -347,7 +347,7 @@ def likelihoods(
         out[3, k] = max(own[k, y], little)
 
 
-@inlined
+@kernel
 def learn_logs(
     w: float,
     rested: Any,
@@ -370,7 +370,7 @@ def learn_logs(
             logs[g, i] += w * (learned[1, 0] if g == 0 and rested[i] else learned[g, i])
 
 
-@inlined
+@kernel
 def take_weights(
     length: Any, logs: Any, weight: Any, flat: Any, bits: Any, power: Any, powers: Any
 ) -> None:
@@ -394,7 +394,7 @@ def take_weights(
             weight[g, i] *= part
 
 
-@inlined
+@kernel
 def to_the_power(
     w: float, length: Any, learned: Any, flat: Any, bits: Any, power: Any, powers: Any, out: Any
 ) -> None:
@@ -415,7 +415,7 @@ def to_the_power(
                 out[g, i] = max(learned[g, i], TINY)
 
 
-@inlined
+@kernel
 def share(
     g: int, likelihood: Any, rested: Any, rates: Any, weight: Any, bank: Any, shares: Any
 ) -> None:
