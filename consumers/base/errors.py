@@ -22,6 +22,7 @@ from stream.errors import Reason
 __all__ = [
     "DEAD_LETTER_REASONS",
     "RESTART",
+    "SCHEMA_REASONS",
     "ConfigError",
     "DeadLetterReason",
     "DivergedError",
@@ -50,6 +51,7 @@ DeadLetterReason = Literal[
     "crash_poison",  # the process died each time it processed the record
 ]
 DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
+SCHEMA_REASONS = {"unknown_schema", "unusable_schema"}  # only of records with schemas
 
 
 class HeadwaterError(Exception):

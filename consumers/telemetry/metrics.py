@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS, SCHEMA_REASONS
 from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
@@ -180,7 +180,11 @@ METRICS = (
         "counter",
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
-        by_key(lambda view: view.dead_letters, DEAD_LETTER_REASONS),
+        # Most services have no schemas, so those reasons have no series before the first record.
+        by_key(
+            lambda view: view.dead_letters,
+            [r for r in DEAD_LETTER_REASONS if r not in SCHEMA_REASONS],
+        ),
     ),
     MetricSpec(
         "headwater_bad_values_total",

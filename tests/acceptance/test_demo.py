@@ -150,7 +150,8 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
 def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Path) -> None:
     """Without a kernel cache "compiling kernels (once)" is printed.
 
-    It takes about 30 s of a processor, and half as much again beside a busy process on its core.
+    It takes about 50 s of a processor, 12 of them for the stack of `auto`, and half as much again
+    beside a busy process on its core.
     """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [HEADWATER, "demo"]
@@ -162,7 +163,7 @@ def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Pa
 
     assert done.returncode == 0
     assert "compiling kernels (once)" in done.stdout.splitlines()[:4]
-    assert took.cpu < 60
+    assert took.cpu < 90
     assert list((tmp_path / "cache").rglob("*.nbi"))
 
 
