@@ -33,12 +33,15 @@ type = "GaussianNB"
 on = "error"
 type = "ADWIN"
 """
+# The demo's model has combinations of learners that are no learner of their own.
+AUTO = CONFIG.replace('[model]\ntype = "GaussianNB"', '[model]\ntype = "auto"')
+CONFIGS = {"service": CONFIG, "auto": AUTO}
 
 
 def main() -> None:
     """Compile what the learners' laws and a service run; a line each."""
     began = time.monotonic()
-    names = ["service", *(type(learner).__name__ for learner in shipped())]
+    names = [*CONFIGS, *(type(learner).__name__ for learner in shipped())]
     with ProcessPoolExecutor(2) as pool:
         running = {pool.submit(compile_one, number): name for number, name in enumerate(names)}
         for done, future in enumerate(as_completed(running), 1):
@@ -49,10 +52,11 @@ def main() -> None:
 
 def compile_one(number: int) -> None:
     """The kernels of a service, which all learners share some of, or of one learner."""
-    if number == 0:
-        compile_kernels(parse(CONFIG, directory=Path()), lambda line: None)
+    if number < len(CONFIGS):
+        config = [*CONFIGS.values()][number]
+        compile_kernels(parse(config, directory=Path()), lambda line: None)
         return
-    learner = shipped()[number - 1]
+    learner = shipped()[number - len(CONFIGS)]
     for law in yield_laws(learner):
         law(learner)
 
