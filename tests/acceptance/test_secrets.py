@@ -16,6 +16,7 @@ from tests.consumers.feeds import config_text, fill, phishing
 FEATURES = tuple(sorted(phishing(1)[0][0]))
 IN_URL = "Rk4wTz8sHq2vBn6y"
 OTHER = "77aa01bce3d95f28" * 4
+HOLDS_SECRETS = ("signing-key", "read-token", "write-token", "registry-password", "svc.toml")
 NEVER = (*SECRETS, IN_URL, OTHER)
 SNAPSHOTS = """[serve]
 read_token = "${file:read-token}"
@@ -54,7 +55,7 @@ def written(directory: Path) -> dict[str, list[str]]:
     return {
         name: secrets
         for name, secrets in found.items()
-        if secrets and name not in ("signing-key", "read-token", "write-token", "svc.toml")
+        if secrets and name not in HOLDS_SECRETS
     }
 
 

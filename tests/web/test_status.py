@@ -318,7 +318,7 @@ def test_failing_snapshots_are_told_until_a_newer_one_is_written() -> None:
     posted.view = view()
     fresh = document(posted).shard
     posted.snapshot_not_written("cannot write a")
-    posted.snapshot_not_written("cannot write s3://me:hunter2@bucket/b " + "x" * LONGEST)
+    posted.snapshot_not_written("cannot write s3://me:hunter2@bucket/b " + "on and " * LONGEST)
     posted.snapshot_written(150.0)
     failing = document(posted).shard
     posted.snapshot_written(200.0)
@@ -326,7 +326,7 @@ def test_failing_snapshots_are_told_until_a_newer_one_is_written() -> None:
 
     assert (fresh.snapshot_failures, fresh.snapshot_error) == (0, None)
     assert failing.snapshot_failures == 2
-    assert failing.snapshot_error.startswith("cannot write s3://me:***@bucket/b x")
+    assert failing.snapshot_error.startswith("cannot write s3://me:***@bucket/b on and on")
     assert len(failing.snapshot_error) == LONGEST
     assert (mended.snapshot_failures, mended.snapshot_error) == (2, None)
 
