@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,19 +17,21 @@ def in_order(
     observed: tuple[list[int], DecodedObservations],
     labelled: tuple[list[int], DecodedLabels],
     rejected: Collection[int],
-) -> tuple[Events, list[int]]:
+) -> tuple[Events, Sequence[int]]:
     """Observations and labels, each with its places in the batch, in order; the places."""
     n = len(times)
+    seen, x = observed
+    if len(seen) == n and not rejected:  # no label of its own: nothing to merge
+        return Events(x.ids, range(n), x.labels, [1.0] * n, times), range(n)
     ids, row, weights = [""] * n, [-1] * n, [1.0] * n
     labels: list[object] = [None] * n
-    seen, x = observed
     for k, i in enumerate(seen):
         ids[i], row[i], labels[i] = x.ids[k], k, x.labels[k]
     heard, y = labelled
     for k, i in enumerate(heard):
         ids[i], labels[i], weights[i] = y.ids[k], y.labels[k], y.weights[k]
     if not rejected:
-        return Events(ids, row, labels, weights, times), list(range(n))
+        return Events(ids, row, labels, weights, times), range(n)
     at = [i for i in range(n) if i not in rejected]
     dead = [after - before - 1 for before, after in pairwise([-1, *at, n])]
 

@@ -272,15 +272,15 @@ class Shard:
         result = self._contest.process(rows, events, x.rows, features, said, explain=explain)
         rejected |= self._refused(result, events, at)
         early = self._early(result, at)
-        observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
+        observed = _observations(events, result)
         self._count(batch, x, int(np.count_nonzero(~kind)), result, rejected, early)
         (entry := before or EarlierPieces()).add(result, len(events.ids))
         return Outcome(
             spec,
             batch,
             result,
-            [at[e] for e in observed],
-            [events.ids[e] for e in observed],
+            list(map(at.__getitem__, observed)),
+            list(map(events.ids.__getitem__, observed)),
             learned_before,
             rejected,
             self._machine.join.outcomes - counted,
@@ -300,14 +300,14 @@ class Shard:
         self._machine.decide_by(of.decision, of.budget)
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
 
-    def _refused(self, result: Result, events: Events, at: list[int]) -> dict[int, RecordError]:
+    def _refused(self, result: Result, events: Events, at: Sequence[int]) -> dict[int, RecordError]:
         """Index in the batch to why the label of that record is refused."""
         return {
             at[event]: self._refusal(events.labels[event], reason)
             for event, reason in result.rejected.items()
         }
 
-    def _early(self, result: Result, at: list[int]) -> list[EarlyLabel]:
+    def _early(self, result: Result, at: Sequence[int]) -> list[EarlyLabel]:
         """The early labels that were refused when their observation arrived."""
         return [
             EarlyLabel(at[r.event], given_back(r.origin), self._refusal(r.label, r.reason))
@@ -331,7 +331,7 @@ class Shard:
         if places:
             self._machine.join.forget_early(among)
 
-    def _promoted(self, result: Result, batch: Batch, at: list[int]) -> list[Promoted]:
+    def _promoted(self, result: Result, batch: Batch, at: Sequence[int]) -> list[Promoted]:
         return [
             Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
             for p in result.promotions
@@ -363,11 +363,16 @@ class Shard:
 
     def _decode(
         self, batch: Batch, is_label: list[bool], times: list[int], passed: dict[int, RecordError]
-    ) -> tuple[Events, list[int], tuple[Rows, DecodedObservations], dict[int, RecordError]]:
+    ) -> tuple[Events, Sequence[int], tuple[Rows, DecodedObservations], dict[int, RecordError]]:
         """The events of usable records, their indices in the batch, the observations (rows prepared
         for the learner, and all as decoded), and the errors of the others."""
-        observed = [i for i, label in enumerate(is_label) if not label and i not in passed]
-        labels = [i for i, label in enumerate(is_label) if label and i not in passed]
+        observed, labels = list[int](), list[int]()
+        if passed or any(is_label):
+            for i, label in enumerate(is_label):
+                if i not in passed:
+                    (labels if label else observed).append(i)
+        else:
+            observed = list(range(len(is_label)))
         keys, values = batch.keys, batch.values
         if isinstance(values, ColumnRecords) and not passed:
             x, y = values.observations, values.labels
@@ -570,3 +575,11 @@ class Shard:
     def fingerprint(self) -> str:
         """SHA-256 of the state. Shards with equal fingerprints are equal, bit for bit."""
         return self.to_state().fingerprint()
+
+
+def _observations(events: Events, result: Result) -> Sequence[int]:
+    """The events of observations that were predicted."""
+    if result.rejected or min(events.row, default=0) < 0:
+        rows = enumerate(events.row)
+        return [event for event, row in rows if row >= 0 and event not in result.rejected]
+    return range(len(events.row))

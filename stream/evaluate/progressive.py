@@ -49,6 +49,7 @@ from stream.evaluate.pending import PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.evaluate.verification import Timed
+from stream.join.at_once import planned_at_once
 from stream.join.events import Event, Events, check, one_by_one
 from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
@@ -166,6 +167,9 @@ class Progressive:
             Columns of events differ in length, or have an invalid id, row, weight or time.
         """
         check(events, len(rows))
+        whole = self._at_once(events)
+        if whole is not None:
+            return self.run(whole, rows, why, features, published)
         stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
         parts: list[Result] = []
         again: Event | None = None
@@ -282,6 +286,15 @@ class Progressive:
                 breaker.add(dead=event in plan.rejected)
             if plan.correction is not None:
                 break
+        return plan
+
+    def _at_once(self, events: Events) -> Plan | None:
+        """The plan of a call whose labels are all inside, if nothing can come between."""
+        if self.drift is not None or not self._learns(0):
+            return None
+        plan = planned_at_once(self.join, events)
+        if plan is not None:
+            self._learns(len(events.ids))
         return plan
 
     def _learns(self, passed: int) -> bool:

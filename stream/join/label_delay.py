@@ -111,6 +111,10 @@ class LabelDelays:
             buckets[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
         self.delay_ms += sum(delays_ms)
 
+    def came_inside(self, count: int) -> None:
+        """Count so many predictions whose label was inside the observation."""
+        self.delays[0] += count
+
     def gave_up(self) -> None:
         """Count a prediction that will get no label."""
         self.unlabelled += 1

@@ -138,6 +138,8 @@ class Plan:
     again
         The event to plan next, after the steps ran: what was decided for a row of theirs says
         whether silence counts.
+    at_once
+        The steps, if they were planned as columns; then `steps` is empty.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -153,9 +155,12 @@ class Plan:
     silent: list[int] = field(default_factory=list)
     asked: dict[str, list[int]] = field(default_factory=dict)
     again: Event | None = None
+    at_once: StepColumns | None = None
 
     def columns(self) -> StepColumns:
         """Op, row, slot, label and weight of the steps."""
+        if self.at_once is not None:
+            return self.at_once
         steps, n = self.steps, len(self.steps)
         return StepColumns(
             np.fromiter(map(itemgetter(0), steps), np.int8, n),

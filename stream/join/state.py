@@ -9,8 +9,9 @@ the id from one dict and adds it to another. The methods here update the byte co
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -231,6 +232,27 @@ class JoinState:
         self.text_bytes -= size
         self.settled_bytes -= size if slot < 0 else size + self.rows.size(slot)
         return settled
+
+    def settle_many(
+        self, ids: Sequence[str], settled: Iterable[SettledId], size: int, bound: int
+    ) -> int:
+        """Settle unknown ids whose rows are not kept, which weigh `size` with their labels. The
+        oldest ids beyond `bound` are removed. Returns how many."""
+        of, order = self.settled, self.settled.order
+        of.update(zip(ids, settled, strict=True))
+        order.extend(ids)
+        gone = [order.popleft() for _ in range(len(order) - bound)]
+        counts = Counter(map(itemgetter(0), map(of.pop, gone)))
+        labels = sum(n * self.weight("", label) for label, n in counts.items())
+        change = size - self.weigh_many(gone) - labels
+        self.text_bytes += change
+        self.settled_bytes += change
+        return len(gone)
+
+    def weigh_many(self, texts: Sequence[str]) -> int:
+        """The bytes of all these texts, see `weigh`."""
+        joined = "".join(texts)
+        return self.weigh(joined) if joined.isascii() else sum(map(self.weigh, texts))
 
     def count_bytes(self) -> tuple[int, int, int]:
         """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""

@@ -53,9 +53,7 @@ def written(directory: Path) -> dict[str, list[str]]:
     found = {path.name: shown(path.read_bytes(), NEVER) for path in files}
     assert len(files) > 4
     return {
-        name: secrets
-        for name, secrets in found.items()
-        if secrets and name not in HOLDS_SECRETS
+        name: secrets for name, secrets in found.items() if secrets and name not in HOLDS_SECRETS
     }
 
 
