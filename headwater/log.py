@@ -84,7 +84,7 @@ class LogDoor:
     @property
     def translates(self) -> bool:
         """Whether `translated` may ask a registry."""
-        return self._translator is not None and self._translator.framed
+        return self._translator is not None and self._translator.translates
 
     def translated(self, role: str, records: list[Prepared]) -> list[Prepared]:
         """The records in the format of their topic.
@@ -94,7 +94,7 @@ class LogDoor:
         RecordError
             One does not fit its schema.
         """
-        if self._translator is None or not self._translator.framed:
+        if self._translator is None or not self._translator.translates:
             return records
         topic = self.topic(role)
         try:

@@ -63,7 +63,9 @@ class Api:
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
         self._translator = Translator(config)
-        self._recent = RecentPredictions(opened, config.predictions_topic, self._translator.as_json)
+        self._recent = RecentPredictions(
+            opened, config.predictions_topic, self._translator.row_as_json
+        )
 
     def close(self) -> None:
         """Write what waits, and close the logs."""
@@ -201,9 +203,9 @@ class Api:
         """The present model's prediction for the observation of an earlier one, explained."""
         place = _position(await self.prediction(id_))
         until = time.monotonic() + self._seconds
-        value = await self._within(
-            self._recent.observation(*msgspec.structs.astuple(place)), until, None
-        )
+        row = 0 if place.index is msgspec.UNSET else place.index
+        found = self._recent.observation(place.topic, place.partition, place.offset, row)
+        value = await self._within(found, until, None)
         if value is None:
             raise ProblemError(404, f"the observation of {id_[:200]!r} is no longer in its topic")
         answerer, of = self.answerer(None)
@@ -250,7 +252,7 @@ class Api:
 
     async def _in_format(self, topic: str, values: Sequence[bytes]) -> Sequence[bytes]:
         """JSON records in the format of their topic. ProblemError if one does not fit."""
-        if not self._translator.framed:
+        if not self._translator.translates:
             return values
         try:  # in a thread, because the registry may be asked
             return await asyncio.to_thread(self._translator.records, topic, values)
@@ -294,7 +296,7 @@ def _too_late(why: str, places: list[contract.RecordPosition] | None) -> Problem
     return ProblemError(504, f"{why}, or raise [serve] timeout", records=places)
 
 
-def _position(prediction: bytes) -> contract.RecordPosition:
+def _position(prediction: bytes) -> contract.PredictedPosition:
     return msgspec.json.decode(prediction, type=contract.PredictionRecord).position
 
 

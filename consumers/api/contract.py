@@ -45,6 +45,12 @@ class RecordPosition(msgspec.Struct):
     offset: int
 
 
+class PredictedPosition(RecordPosition):
+    """Where an observation is. `index`: which row of its message, where messages have rows."""
+
+    index: int | msgspec.UnsetType = msgspec.UNSET
+
+
 class Champion(msgspec.Struct):
     """The model that predicted: name, type, and how many labels the service had learned."""
 
@@ -76,7 +82,7 @@ class PredictionRecord(msgspec.Struct, omit_defaults=True):
     prediction: Label | None
     probabilities: list[tuple[Label, float]]
     model: Champion
-    position: RecordPosition
+    position: PredictedPosition
     ts: int
     age_ms: int | None = None
     decision: DecidedAction | None = None

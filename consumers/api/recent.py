@@ -26,11 +26,11 @@ class RecentPredictions:
     topic
         The topic of predictions.
     as_json
-        Translates the value of a record to JSON.
+        Translates the value of a record to JSON: one row of it, if it has rows.
     """
 
     def __init__(
-        self, opened: Callable[[], Log], topic: str, as_json: Callable[[bytes], bytes]
+        self, opened: Callable[[], Log], topic: str, as_json: Callable[[bytes, int], bytes]
     ) -> None:
         self._opened, self._topic, self._as_json = opened, topic, as_json
         self._log: Log | None = None
@@ -50,9 +50,11 @@ class RecentPredictions:
         """The newest prediction for this id, as JSON; None if it is not among them."""
         return self._kept.get(id_)
 
-    def observation(self, topic: str, number: int, offset: int) -> Future[bytes | None]:
-        """The value of the record at a place as JSON; None if it is not retained."""
-        return self._pool.submit(self._observation, Partition(topic, number), offset)
+    def observation(
+        self, topic: str, number: int, offset: int, row: int = 0
+    ) -> Future[bytes | None]:
+        """The value of the record at a place as JSON, or of a row; None if it is not retained."""
+        return self._pool.submit(self._observation, Partition(topic, number), offset, row)
 
     def close(self) -> None:
         """Close the log."""
@@ -75,14 +77,14 @@ class RecentPredictions:
                 for chunk in self._log.read(ahead, {p: ends[p] for p in ahead}):
                     for key, value in zip(chunk.keys, chunk.values, strict=True):
                         self._keep(
-                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"")
+                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"", 0)
                         )
                 self._at |= {p: ends[p] for p in ahead}
         except Exception:
             self._discard()
             raise
 
-    def _observation(self, partition: Partition, offset: int) -> bytes | None:
+    def _observation(self, partition: Partition, offset: int, row: int) -> bytes | None:
         try:
             if self._log is None:
                 self._log = self._opened()
@@ -92,7 +94,7 @@ class RecentPredictions:
             for chunk in self._log.read({partition: offset}, {partition: offset + 1}):
                 for at, value in zip(chunk.offsets, chunk.values, strict=True):
                     if at == offset:
-                        return None if value is None else self._as_json(value)
+                        return None if value is None else self._as_json(value, row)
         except Exception:
             self._discard()
             raise

@@ -174,6 +174,9 @@ class Batch:
         Partition to (first offset, offset after the last, count), for every partition that moved.
     parts
         The same records by partition, before they were merged.
+    index
+        int64, (n,): which row of its message a record is, -1 if it is a whole message. None: all
+        are. `ranges` and `parts` are always those of the messages.
     """
 
     partitions: list[Partition]
@@ -184,9 +187,23 @@ class Batch:
     values: Sequence[bytes | None]
     ranges: dict[Partition, tuple[int, int, int]] = field(default_factory=dict)
     parts: Sequence[Fetched] = ()
+    index: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def messages(self) -> int:
+        """How many records of the log it has."""
+        return sum(count for _, _, count in self.ranges.values())
+
+    def row(self, i: int) -> int | None:
+        """Which row of its message record `i` is; None if it is a whole message."""
+        return None if self.index is None or self.index[i] < 0 else int(self.index[i])
+
+    def rows(self, records: Sequence[int]) -> list[int | None]:
+        """`row` of each of these records."""
+        return [None] * len(records) if self.index is None else list(map(self.row, records))
 
     def place(self, i: int) -> tuple[Partition, int]:
         """The partition and offset of record `i`."""

@@ -26,6 +26,8 @@ class ColumnRecords(Sequence[bytes | None]):
         The number of records.
     encode
         Returns the bytes of a record by its index in the batch.
+    as_json
+        Returns a record as JSON by its index; None: `encode` does so.
     """
 
     def __init__(
@@ -33,19 +35,20 @@ class ColumnRecords(Sequence[bytes | None]):
         observations: DecodedObservations,
         labels: DecodedLabels,
         count: int,
-        encode: Callable[[int], bytes],
+        encode: Callable[[int], bytes | None],
+        as_json: Callable[[int], bytes | None] | None = None,
     ) -> None:
         self.observations, self.labels = observations, labels
-        self._count, self._encode = count, encode
+        self._count, self._encode, self.as_json = count, encode, as_json or encode
 
     def __len__(self) -> int:
         return self._count
 
     @overload
-    def __getitem__(self, at: int) -> bytes: ...
+    def __getitem__(self, at: int) -> bytes | None: ...
     @overload
     def __getitem__(self, at: slice) -> list[bytes | None]: ...
-    def __getitem__(self, at: int | slice) -> bytes | list[bytes | None]:
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes | None] | None:
         if isinstance(at, slice):
             return [self._encode(i) for i in range(*at.indices(self._count))]
         return self._encode(range(self._count)[at])

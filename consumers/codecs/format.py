@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from consumers.codecs.json import JsonObservations
+from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import StoredSchema
 
-__all__ = ["Document", "Reader", "WireFormat", "Writer"]
+__all__ = ["Document", "Reader", "RowFormat", "WireFormat", "Writer"]
 
 Document = dict[str, Any]
 Reader = Callable[[bytes], Document]  # raises RecordError
 Writer = Callable[[Mapping[str, Any]], bytes]  # raises ValueError
 
 
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """A format whose messages of observations have many rows. Other records are JSON.
+
+    Parameters
+    ----------
+    measure
+        Rows and unpacked bytes of a message, without decoding it; one row and no bytes if it cannot
+        be read.
+    reader
+        Makes the reader of messages from the decoder of documents.
+    recognizes
+        Whether a value is such a message, and not JSON.
+    documents
+        The rows of a message as documents, at most so many. RecordError if it cannot be read.
+    message
+        A message of documents. ValueError if they have no common type.
+    """
+
+    measure: Callable[[bytes | None], tuple[int, int]]
+    reader: Callable[[JsonObservations], MessageReader]
+    recognizes: Callable[[bytes | None], bool]
+    documents: Callable[[bytes | None, int], list[Document]]
+    message: Callable[[Sequence[Mapping[str, Any]]], bytes]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """One wire format. Its records are framed with the id of a registered schema, except JSON's.
+    """One wire format. With `schema_type`, records are framed with the id of a schema.
 
     Parameters
     ----------
@@ -29,8 +57,8 @@ class WireFormat:
         A few words for the documentation.
     schema_type
         How a schema registry names it; "" if the records have no schema.
-    modules
-        The modules it needs that not every installation has.
+    modules, extra
+        The modules it needs that not every installation has, and the extra that installs them.
     reader
         Makes the decoder of records that were written with a schema. The second argument is the
         reader's schema, or None. RecordError if the schema cannot be used.
@@ -48,6 +76,8 @@ class WireFormat:
     check_reader
         Checks a reader's schema and returns it in a form in which equal ones are equal texts.
         ValueError if it is wrong. None: the format has no reader's schema.
+    rows
+        How messages with many rows are read. None: a message is one record.
     """
 
     name: str
@@ -55,6 +85,7 @@ class WireFormat:
     about: str
     schema_type: str = ""
     modules: tuple[str, ...] = ()
+    extra: str = "registry"
     reader: Callable[[StoredSchema, str | None], Reader]
     writer: Callable[[StoredSchema], Writer]
     compiled: Callable[[StoredSchema], StoredSchema] = lambda schema: schema
@@ -63,3 +94,4 @@ class WireFormat:
     from_wire: Callable[[Document], Document] = lambda document: document
     content_type: str = "application/json"
     check_reader: Callable[[str], str] | None = None
+    rows: RowFormat | None = None

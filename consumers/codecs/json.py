@@ -103,7 +103,7 @@ class JsonObservations:
         Whether a value that cannot be used is taken as missing. A record without any other value
         is rejected even then.
     documents
-        Decodes a record of another wire format; None: the records are JSON.
+        Decodes a record of another wire format, whatever it is; None: the records are JSON.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class JsonObservations:
         missing: Collection[str] | None = None,
         *,
         keep: bool = False,
-        documents: Callable[[bytes | None], dict[str, Any]] | None = None,
+        documents: Callable[[Any], dict[str, Any]] | None = None,
     ) -> None:
         self.schema = schema
         self.keep = keep
@@ -164,9 +164,7 @@ class JsonObservations:
         struct = msgspec.defstruct("Observation", fields, rename=rename, gc=False)
         return _decoder(struct, self._documents)
 
-    def decode(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
-    ) -> DecodedObservations:
+    def decode(self, keys: Sequence[bytes | None], values: Sequence[Any]) -> DecodedObservations:
         """Columns of the records."""
         n = len(values)
         tuples: list[tuple[Any, ...]] = []
@@ -174,12 +172,13 @@ class JsonObservations:
         out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})
         width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._nested
         decode, astuple = self._typed_decode, msgspec.structs.astuple
-        checked = plain if self._documents is None else _unchecked
+        text = self._documents is None
+        checked = plain if text else _unchecked
         for i, value in enumerate(values):
             try:
                 if decode is None:
                     raise msgspec.DecodeError
-                safe = value is not None and len(value) <= SHORT and value.isascii()
+                safe = text and value is not None and len(value) <= SHORT and value.isascii()
                 found = astuple(decode(value if safe else checked(value)))
                 if dotted and any(found[j] is None for j in dotted):
                     raise msgspec.DecodeError  # it may be in a nested object
@@ -468,6 +467,7 @@ class _Position(msgspec.Struct, gc=False):
     topic: str
     partition: int
     offset: int
+    index: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Decision(msgspec.Struct):
@@ -528,15 +528,17 @@ class PredictionEncoder:
         ts: int,
         decision: tuple[Label | None, float | None] | None = None,
         why: Explanation | None = None,
+        row: int | None = None,
     ) -> bytes:
         """One prediction; `ranked` are the classes to write, the most probable first.
 
-        `decision` is action and risk. The record leaves out `decision` and `why` if they are None.
+        `decision` is action and risk, and `row` the index of the row in its message. The record
+        leaves out `decision` and `why` if they are None.
         """
         model = _Model(self.name, self.kind, learned)
         made = msgspec.UNSET if decision is None else _Decision(*decision)
         shares: _Explanation | msgspec.UnsetType = msgspec.UNSET
         if why is not None:
             shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
-        place = _Position(*position)
+        place = _Position(*position, msgspec.UNSET if row is None else row)
         return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))

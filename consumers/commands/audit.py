@@ -25,7 +25,9 @@ def audit(
     config: ConfigArgument,
     observation: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The observation: its id, or TOPIC:PARTITION:OFFSET."),
+        typer.Argument(
+            metavar="ID", help="The observation: its id, or TOPIC:PARTITION:OFFSET[:INDEX]."
+        ),
     ],
     shard: ShardOption = 0,
     as_json: JsonOption = False,
@@ -88,9 +90,10 @@ def _show(results: dict[str, Any], file: Path) -> None:
 
     made = results["prediction"]
     at, model = made["position"], made["model"]
+    row = f" row {at['index']}" if "index" in at else ""
     typer.echo(
-        f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}, in journal record "
-        f"{results['entry']} ({clock(results['clock'])})"
+        f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}{row}, in journal "
+        f"record {results['entry']} ({clock(results['clock'])})"
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
     shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"])

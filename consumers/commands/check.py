@@ -163,7 +163,7 @@ def _check_registry(config: Config, report: Report) -> None:
     from consumers.schemas.client import subject_of
 
     translator = translator_of(config)
-    if translator is None:
+    if translator is None or translator.message_topic is not None:
         return
     try:
         for topic in config.input_topics:

@@ -456,7 +456,7 @@ class _Run:
 
 def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
     """Keep the detail and the position of the first dead letter of each reason."""
-    for record, error in outcome.bad():
+    for record, error, _ in outcome.bad():
         if error.reason not in details:
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             details[error.reason] = {"detail": error.detail, **place}

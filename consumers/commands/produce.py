@@ -28,7 +28,7 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
-from consumers.commands.wire import in_format, translator_of
+from consumers.commands.wire import in_format, in_messages, translator_of
 from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from consumers.transports.protocol import Log
 
 __all__ = ["make_topics", "produce", "survey"]
+
+MESSAGE_ROWS = 1_000  # the default message of Kafka has 1 MiB: 1 kB for each
 
 Rate = Annotated[
     float | None, typer.Option("--rate", metavar="R", help="Observations per second, in real time.")
@@ -250,6 +252,18 @@ class RecordsToWrite:
         return "observation" if self.alone is None else "label"
 
     @property
+    def most_rows(self) -> int:
+        """How many observations are written as one message, where messages have rows."""
+        limit = MESSAGE_ROWS if self.settings is None else self.settings.commit.max_records
+        return min(MESSAGE_ROWS, limit)
+
+    def count(self, record: Outgoing) -> int:
+        """How many of the records are in one record of the log."""
+        if self.translator is None:
+            return 1
+        return self.translator.count(record.topic, record.value)
+
+    @property
     def topics(self) -> list[str]:
         """Topic of the observations, then that of the labels if there is one."""
         return [self.topic] if self.labels is None else [self.topic, self.labels.topic]
@@ -346,8 +360,8 @@ def _check_schema(feed: RecordsToWrite) -> None:
 
     records = timed(feed.records(), feed.topic, start=0, id_field=feed.id_field, labels=feed.labels)
     with Meter("records encoded") as meter:
-        for _ in in_format(feed.translator, records):
-            meter.advance(1)
+        for message in in_messages(feed.translator, records, 1, feed.most_rows):
+            meter.advance(feed.count(message))
 
 
 def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
@@ -385,13 +399,16 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
 
     def wrote(chunk: list[Outgoing]) -> None:
         for record in chunk:
-            counts[record.topic] += 1
-        meter.advance(len(chunk))
+            rows = feed.count(record)
+            counts[record.topic] += rows
+            meter.advance(rows)
 
     try:
         with Meter("records written", found.records + found.labels) as meter:
             pace = None if rate is None else due_seconds(start, rate)
-            send(log, in_format(feed.translator, outgoing), pace=pace, wrote=wrote)
+            count = log.topics()[feed.topic]
+            messages = in_messages(feed.translator, outgoing, count, feed.most_rows)
+            send(log, messages, pace=pace, wrote=wrote)
     except KeyboardInterrupt:
         typer.echo(f"stopped: {_summary(counts, kind)}")
         raise

@@ -64,7 +64,8 @@ def tail(
 ) -> None:
     """Print the values of a topic, one per line, as they arrive.
 
-    With CONFIG, records with schemas are printed as JSON, or as they are if they cannot be decoded.
+    With CONFIG, records with schemas are printed as JSON, or as they are if they cannot be decoded,
+    and each row of an Arrow message is a line; with --envelope its value is the list of rows.
     Bytes that are not UTF-8, and codes that control a terminal, are shown as \\xNN. With --envelope
     every line is a JSON object. Ctrl-C ends it.
 
@@ -112,6 +113,9 @@ def _lines(config: Path | None, *, as_envelope: bool) -> Callable[[Record], str]
 
     def line(record: Record) -> str:
         if translator is not None and record.value is not None:
+            rows = None if as_envelope else translator.rows(record.value)
+            if rows is not None:
+                return "\n".join(map(text, rows))
             record = record._replace(value=translator.as_json(record.value))
         return envelope(record) if as_envelope else text(record.value)
 

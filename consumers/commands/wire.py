@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from consumers.base.errors import ConfigError
+from consumers.codecs.json_document import LARGEST_RECORD
+from consumers.transports.placement import Placement
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
     from consumers.schemas.translate import Translator
 
-__all__ = ["in_format", "translator_of"]
+__all__ = ["in_format", "in_messages", "translator_of"]
+
+SPAN_MS = 1000  # of the timestamps of the rows of a message
 
 
 def translator_of(config: Config | None) -> Translator | None:
-    """The translator of a configuration whose records have schemas; else None."""
-    from consumers.codecs.registry import wire_format
+    """The translator of a configuration whose records are not all JSON; else None."""
     from consumers.schemas.translate import Translator
 
-    if config is None or not wire_format(config.input.format).schema_type:
-        return None
-    return Translator(config)
+    translator = None if config is None else Translator(config)
+    return translator if translator is not None and translator.translates else None
 
 
 def in_format(translator: Translator | None, records: Iterable[Outgoing]) -> Iterator[Outgoing]:
@@ -48,3 +50,66 @@ def in_format(translator: Translator | None, records: Iterable[Outgoing]) -> Ite
                 "the file, or register a schema that it fits"
             ) from None
         yield record._replace(value=value)
+
+
+def in_messages(
+    translator: Translator | None, records: Iterable[Outgoing], partitions: int, most: int
+) -> Iterator[Outgoing]:
+    """As `in_format`; observations that follow each other become the rows of one message.
+
+    A label ends the message before it, so that the order stays. The rows of a message have the
+    partition of their ids, and the timestamp of the last one, so a message spans at most a second.
+
+    Parameters
+    ----------
+    partitions
+        How many partitions the topic of the observations has.
+    most
+        The largest number of rows of a message.
+    """
+    topic = None if translator is None else translator.message_topic
+    if translator is None or topic is None:
+        yield from in_format(translator, records)
+        return
+    placement = Placement()
+    waiting: dict[int, list[Outgoing]] = {}
+    for record in records:
+        if record.topic != topic:
+            yield from _messages(translator, waiting)
+            yield from in_format(translator, [record])
+            continue
+        at = record.timestamp or 0
+        if any(at - (rows[0].timestamp or 0) >= SPAN_MS for rows in waiting.values()):
+            yield from _messages(translator, waiting)
+        rows = waiting.setdefault(placement.choose(record, partitions), [])
+        rows.append(record)
+        if len(rows) == most:
+            yield from _messages(translator, waiting)
+    yield from _messages(translator, waiting)
+
+
+def _messages(translator: Translator, waiting: dict[int, list[Outgoing]]) -> Iterator[Outgoing]:
+    """The messages of the rows that wait, by partition, in order of time. No row waits then."""
+    for number, rows in sorted(waiting.items(), key=lambda each: each[1][-1].timestamp or 0):
+        for values, last in _encoded(translator, rows):
+            yield last._replace(key=None, value=values, partition=number)
+    waiting.clear()
+
+
+def _encoded(translator: Translator, rows: list[Outgoing]) -> Iterator[tuple[bytes, Outgoing]]:
+    """Messages of the rows, with the last record of each: one, or halves if they do not fit."""
+    try:
+        value = translator.message([msgspec.json.decode(row.value or b"null") for row in rows])
+        if len(value) <= LARGEST_RECORD or len(rows) == 1:
+            yield value, rows[-1]
+            return
+    except ValueError as error:
+        if len(rows) == 1:
+            record = rows[0]
+            raise ConfigError(
+                f"the record with the key {record.key!r} for {record.topic} {error}; correct the "
+                "file"
+            ) from None
+    middle = len(rows) // 2
+    yield from _encoded(translator, rows[:middle])
+    yield from _encoded(translator, rows[middle:])

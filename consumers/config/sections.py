@@ -72,7 +72,7 @@ def _wire_format(name: str) -> str:
     if missing := lacking(known):
         raise ValueError(
             f"{name!r} needs {', '.join(missing)}, which is not installed; run `pip install "
-            "'headwater[registry]'`"
+            f"'headwater[{known.extra}]'`"
         )
     return name
 
@@ -151,9 +151,10 @@ class InputConfig(Section):
         default="json",
         description="Format of the records in all topics of the service: "
         + ", ".join(f"`{each.name}` ({each.about})" for each in wire_formats().values())
-        + ". All but `json` need `[registry]` and `pip install 'headwater[registry]'`; see "
+        + ". `arrow` needs `pip install 'headwater[arrow]'`; see [howto/arrow.md](howto/arrow.md). "
+        "Formats with schemas need `[registry]` and `pip install 'headwater[registry]'`; see "
         "[howto/schema-registry.md](howto/schema-registry.md). Default `json`, because it needs "
-        "no registry.",
+        "nothing else.",
     )
     reader_schema: str | None = Field(
         default=None,
@@ -416,8 +417,9 @@ class CommitConfig(Section):
         default=5_000,
         ge=1,
         le=100_000,
-        description="Maximum number of records in a commit. Default 5,000: the fixed cost "
-        "of a transaction is small per record, and a crash repeats little work.",
+        description="Maximum number of records in a commit. Each row of an Arrow message counts, "
+        "and a message with more rows is a dead letter. Default 5,000: the fixed cost of a "
+        "transaction is small per record, and a crash repeats little work.",
     )
     max_bytes: Size = Field(
         default=16 * 2**20,

@@ -1,7 +1,7 @@
 """Arrow batches -> records.
 
-Rule: a value becomes what it would be in a JSON file. Times become ISO 8601 texts, decimal numbers
-floats, durations seconds. Null and NaN are left out, because both mean "no value".
+Rule: a value becomes what it would be in a JSON file. Null and NaN are left out, because both mean
+"no value".
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from consumers.base.errors import ConfigError
-from consumers.codecs.values import json_value
+from consumers.codecs.arrow.values import NotTextError, UnreadableTypeError, column_values
 from consumers.files.file import File, shortened
 from consumers.files.format import Assumption, Options, Record, Wanted
 
 __all__ = ["ROWS", "TableReader"]
 
 ROWS = 1 << 13  # of a batch
-_SAFE = ("integer", "floating", "boolean", "string", "large_string", "string_view", "null")
 
 
 class TableReader:
@@ -106,66 +105,16 @@ class TableReader:
 
     def values(self, name: str, column: Any, row: int) -> Sequence[object]:
         """The values of a column as JSON values, None for a record without one."""
-        import pyarrow as pa
-
-        kind = column.type
-        if pa.types.is_floating(kind):
-            return [value if value == value else None for value in column.to_pylist()]
-        if any(getattr(pa.types, f"is_{each}")(kind) for each in _SAFE):
-            values: list[object] = column.to_pylist()
-            return values
         try:
-            values = column.cast(_plain_type(kind), safe=False).to_pylist()
-        except (pa.ArrowException, TypeError, ValueError) as error:
+            return column_values(column, strict=True)
+        except UnreadableTypeError as error:
             why = shortened(" ".join(str(error).split()))
             raise ConfigError(
-                f"{self._file}: column {name!r} has the type {kind}, which cannot be read ({why}); "
-                "leave it out or convert it"
+                f"{self._file}: column {name!r} has the type {column.type}, which cannot be read "
+                f"({why}); leave it out or convert it"
             ) from None
-        out: list[object] = []
-        for value in values:
-            try:
-                out.append(_plain(value))
-            except UnicodeDecodeError:
-                raise ConfigError(
-                    f"{self._file}: row {row + len(out) + 1}: column {name!r} has bytes that are "
-                    "not UTF-8; leave it out or convert it"
-                ) from None
-        return out
-
-
-def _plain_type(kind: Any) -> Any:
-    """The type whose Python values do not depend on how the file was written."""
-    import pyarrow as pa
-
-    types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain_type(kind.storage_type)
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _plain_type(kind.value_type)
-    if types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC" if kind.tz is not None else None)
-    if types.is_time(kind):
-        return pa.time64("us")
-    if types.is_duration(kind):
-        return pa.duration("us")
-    if types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.list_(_plain_type(kind.value_type))
-    return kind
-
-
-def _plain(value: Any) -> object:
-    """A value as it would be in a JSON file."""
-    if isinstance(value, float):
-        return value if value == value else None
-    if isinstance(value, list):
-        if value and all(isinstance(each, tuple) for each in value):  # a map
-            return {str(_plain(key)): _plain(each) for key, each in value}
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return json_value(value, strict=True)
+        except NotTextError as error:
+            raise ConfigError(
+                f"{self._file}: row {row + error.row + 1}: column {name!r} has bytes that are not "
+                "UTF-8; leave it out or convert it"
+            ) from None

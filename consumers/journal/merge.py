@@ -9,17 +9,19 @@ returned them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, credible
 
-__all__ = ["NO_CLOCK", "Merge", "batch_of", "merge"]
+__all__ = ["NO_CLOCK", "Measure", "Merge", "batch_of", "merge"]
 
 
 NO_CLOCK = 1 << 62  # accept every timestamp
+
+Measure = Callable[[bytes | None], tuple[int, int]]  # rows and unpacked bytes of a message
 
 
 class Merge:
@@ -33,6 +35,9 @@ class Merge:
         Topics of labels. Labels follow observations of the same timestamp.
     max_bytes
         Bytes of records (see `Fetched.nbytes`) in all buffers together.
+    measure
+        Counts rows and unpacked bytes of a message, which count instead of the message and beside
+        its bytes when a batch is cut. None: a message is one record.
 
     Notes
     -----
@@ -48,15 +53,22 @@ class Merge:
         inputs: Sequence[Partition],
         labels: Collection[str],
         max_bytes: int = UNBOUNDED,
+        measure: Measure | None = None,
     ) -> None:
         order = sorted(inputs, key=lambda p: (p.topic in labels, p.topic, p.number))
         self._rank = {partition: rank for rank, partition in enumerate(order)}
         self._order = order
         self._max_bytes = max_bytes
+        self._labels, self._measure = labels, measure
         self.seek({})
 
     def __len__(self) -> int:
-        return sum(len(b) for b in self._buffers.values())
+        """The number of buffered records; of a message with rows each row counts."""
+        return sum(self._count(p) for p in self._order)
+
+    def _count(self, partition: Partition) -> int:
+        rows = self._rows.get(partition)
+        return len(self._buffers[partition]) if rows is None else sum(rows)
 
     @property
     def nbytes(self) -> int:
@@ -73,6 +85,10 @@ class Merge:
         self._next = dict(positions)
         self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in self._order}
         self._sizes = dict.fromkeys(self._order, 0)
+        # Of each message of observations its rows, at least one, and its bytes when unpacked.
+        measured = () if self._measure is None else self._order
+        self._rows = {p: list[int]() for p in measured if p.topic not in self._labels}
+        self._unpacked = {p: list[int]() for p in self._rows}
 
     def add(self, fetched: Iterable[Fetched]) -> None:
         """Buffer polled records."""
@@ -83,6 +99,10 @@ class Merge:
             buffer.keys += part.keys
             buffer.values += part.values
             self._sizes[part.partition] += part.nbytes
+            if self._measure is not None and part.partition in self._rows:
+                for rows, unpacked in map(self._measure, part.values):
+                    self._rows[part.partition].append(max(rows, 1))
+                    self._unpacked[part.partition].append(unpacked)
             if part.offsets:
                 self._next[part.partition] = part.offsets[-1] + 1
 
@@ -96,7 +116,7 @@ class Merge:
         return [
             p
             for p, buffer in self._buffers.items()
-            if len(buffer) >= size or (buffer.offsets and self._sizes[p] >= free)
+            if self._count(p) >= size or (buffer.offsets and self._sizes[p] >= free)
         ]
 
     def take(
@@ -114,7 +134,7 @@ class Merge:
         Parameters
         ----------
         max_records
-            At most this many records.
+            At most this many records. A message with more rows is returned alone.
         ends
             Known end of each partition. A partition that is behind its end, or whose end is not
             known, holds the merge at its last buffered record: an earlier record may still arrive.
@@ -136,12 +156,23 @@ class Merge:
         n = min(order.size, max_records)
         if wait:
             n = min(n, self._held(parts, order, source, ends))
-        if n and self.nbytes > max_bytes:
-            grown = np.concatenate([b.sizes() for b in parts])[order[:n]].cumsum()
+        if n and self._rows:
+            grown = self._weights(parts, self._rows, 1)[order[:n]].cumsum()
+            n = max(1, int(np.searchsorted(grown, max_records, side="right")))
+        if n and self.nbytes + sum(map(sum, self._unpacked.values())) > max_bytes:
+            sizes = np.concatenate([b.sizes() for b in parts])
+            grown = (sizes + self._weights(parts, self._unpacked, 0))[order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_bytes, side="right")))
         if n == 0:
             return None
         return self._cut(parts, source[order[:n]])
+
+    def _weights(
+        self, parts: list[Fetched], of: Mapping[Partition, list[int]], otherwise: int
+    ) -> NDArray[np.int64]:
+        """A number for each record of the parts, `otherwise` where messages are not measured."""
+        each = (of.get(b.partition, [otherwise] * len(b))[: len(b)] for b in parts)
+        return np.concatenate([np.array(numbers, dtype=np.int64) for numbers in each])
 
     def _heads(self, count: int, before: Mapping[Partition, int] | None) -> list[Fetched]:
         """The records of each buffer that may be taken.
@@ -180,6 +211,8 @@ class Merge:
         taken = [self._buffers[p.partition].shift(k) for p, k in zip(parts, counts, strict=True)]
         for part in taken:
             self._sizes[part.partition] -= part.nbytes
+            for measured in (self._rows, self._unpacked):
+                del measured.get(part.partition, [])[: len(part)]
         order = np.empty(source.size, dtype=np.int64)
         order[np.argsort(source, kind="stable")] = np.arange(source.size)
         return batch_of(taken, order, source)

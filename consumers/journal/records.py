@@ -162,6 +162,8 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     not used. `against` is set with [labels] silence: a bit for each record in the order of the
     commit, 1 if the published prediction was decided otherwise than silence asks. Bits of 0 at the
     end are left out, see `packed`. A journal of an older version has None: then the replay decides.
+    `max_rows` is how many rows a message has at most, if messages have rows; the counts of `ranges`
+    are those of messages.
     """
 
     seq: int
@@ -180,6 +182,7 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     snapshots: list[tuple[int, str]] = []
     settings: int = 0
     against: bytes | None = None
+    max_rows: int = 0
 
 
 class RollbackRecord(
@@ -323,6 +326,7 @@ def entry_of(
     snapshots: Mapping[int, str] | None = None,
     settings: int = 0,
     against: NDArray[np.bool_] | None = None,
+    max_rows: int = 0,
 ) -> CommitRecord:
     """The journal record of a batch.
 
@@ -335,7 +339,9 @@ def entry_of(
         How many predictions and dead letters the batch produced.
     chain
         The shard's hash after the batch.
-    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots, settings, against
+    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots, settings
+        See `CommitRecord`.
+    against, max_rows
         See `CommitRecord`.
     early
         Partition and offset of the early labels that it refused. The first `MOST_EARLY` are
@@ -365,6 +371,7 @@ def entry_of(
         sorted((snapshots or {}).items()),
         settings,
         None if against is None else packed(against),
+        max_rows,
     )
 
 

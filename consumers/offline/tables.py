@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.records import Batch, Partition
+from consumers.codecs.arrow.plain import PlainBatch, PlainColumns
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedLabels, DecodedObservations
-from consumers.files.plain import PlainBatch, PlainColumns
 from consumers.files.tables import TableReader
 from consumers.offline.feed import LateLabels, encoded, timed, timestamp_ms
 from stream.data.block import Rows

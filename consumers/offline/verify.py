@@ -106,7 +106,7 @@ class FileVerifier:
             ("labels", int(np.count_nonzero(~observed))),
         ):
             self._dead[kind] += bytes(count)
-        for record, _ in outcome.bad():
+        for record, _, _ in outcome.bad():
             kind = "observations" if record.topic == self._topic else "labels"
             self._dead[kind][record.offset] = 1
 

@@ -6,7 +6,7 @@ asked when a schema is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from consumers.schemas.client import SchemaRegistry, subject_of
 __all__ = ["Translator"]
 
 MOST_UNKNOWN = 10_000  # ids that the registry did not know
+MOST_ROWS = 100_000  # of a message: the largest [commit] max_records
 
 
 class Translator:
@@ -49,15 +50,16 @@ class Translator:
     def __init__(self, config: Config, reader_schema: str | None = None) -> None:
         wire = self._wire = wire_format(config.input.format)
         self._registry = SchemaRegistry(wire, config.registry) if wire.schema_type else None
+        self._observations, self._rows = config.input.observations, wire.rows
         self._book = SchemaBook()
         self._documents = FramedDocuments(wire, self._book, reader_schema)
         self._unknown: set[int] = set()
         self._writers: dict[str, tuple[int, Writer]] = {}
 
     @property
-    def framed(self) -> bool:
-        """Whether records have schemas."""
-        return self._registry is not None
+    def translates(self) -> bool:
+        """Whether some records are not JSON."""
+        return self._registry is not None or self._rows is not None
 
     def document(self, value: bytes | None) -> Document:
         """The document of a record; of a prediction, as it is in JSON.
@@ -82,14 +84,53 @@ class Translator:
                 self._unknown.add(id_)
         return self._wire.from_wire(self._documents(value))
 
+    def rows(self, value: bytes) -> list[bytes] | None:
+        """The rows of a message as JSON; None if it is a record without rows, or damaged."""
+        if self._rows is None or not self._rows.recognizes(value):
+            return None
+        try:
+            return list(map(msgspec.json.encode, self._rows.documents(value, MOST_ROWS)))
+        except RecordError:
+            return None
+
     def as_json(self, value: bytes) -> bytes:
-        """The record as JSON, or as it is if it cannot be decoded."""
+        """The record as JSON, or as it is if it cannot be decoded. Rows are a list."""
+        rows = self.rows(value)
+        if rows is not None:
+            return b"[" + b",".join(rows) + b"]"
         if self._registry is None:
             return value
         try:
             return msgspec.json.encode(self.document(value))
         except RecordError:
             return value
+
+    def row_as_json(self, value: bytes, row: int) -> bytes:
+        """One row of a message as JSON, or the whole record if it has no rows."""
+        rows = self.rows(value)
+        return self.as_json(value) if rows is None or row >= len(rows) else rows[row]
+
+    @property
+    def message_topic(self) -> str | None:
+        """The topic whose messages have many rows; None if no topic has such messages."""
+        return None if self._rows is None else self._observations
+
+    def count(self, topic: str, value: bytes | None) -> int:
+        """How many observations or labels a record of a topic has."""
+        return (
+            1 if self._rows is None or topic != self._observations else self._rows.measure(value)[0]
+        )
+
+    def message(self, documents: Sequence[Mapping[str, Any]]) -> bytes:
+        """One message of documents, for `message_topic`.
+
+        Raises
+        ------
+        ValueError
+            The documents do not fit into one message.
+        """
+        assert self._rows is not None  # noqa: S101  there is such a topic
+        return self._rows.message(documents)
 
     def record(self, topic: str, document: Mapping[str, Any]) -> bytes:
         """A document as a record of a topic, by the newest schema that is registered for it.
@@ -102,6 +143,8 @@ class Translator:
             The document does not fit the schema.
         """
         if self._registry is None:
+            if topic == self.message_topic:
+                return self.message([document])
             return msgspec.json.encode(document)
         if topic not in self._writers:
             self._writers[topic] = self._writer(topic)
@@ -110,7 +153,7 @@ class Translator:
 
     def records(self, topic: str, values: Iterable[bytes]) -> list[bytes]:
         """JSON objects as records of a topic. See `record`."""
-        if self._registry is None:
+        if not self.translates:
             return list(values)
         return [self.record(topic, parse(value)) for value in values]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from consumers.base.records import Batch, Outgoing, Partition
+from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
@@ -59,9 +60,8 @@ def advance(
     FencedError, TransportError
         From the owner. The shard in memory is then ahead of the log and must be discarded.
     """
-    firsts = dict(live.shard.positions)
+    firsts, drift = dict(live.shard.positions), live.shard.drift_change
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
-    drift = live.shard.drift_change
     try:
         outcome = live.shard.process(batch, now, skips=skips, drift=drift, check=check)
         predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
@@ -70,7 +70,7 @@ def advance(
         raise
     guard.done()
     chain, shape = linked(live.chain, outcome), outcome.spec.shape
-    early = (e.record for e in outcome.early)
+    early = ((Partition(r.topic, r.partition), r.offset) for _, r, _ in outcome.early)
     entry = journal.entry_of(
         batch,
         firsts,
@@ -84,10 +84,11 @@ def advance(
         aside=aside is not None,
         topics=live.adopting,
         shape=None if live.shape is not None and live.shape.text == shape.text else shape,
-        early=((Partition(r.topic, r.partition), r.offset) for r in early),
+        early=early,
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
         settings=live.entry.settings,
         against=outcome.against,
+        max_rows=live.shard.spec.max_rows,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
@@ -120,7 +121,7 @@ def _committed(
         predictions=len(predictions),
         learned=outcome.result.learned,
         labels=outcome.labels,
-        rejected=Counter(error.reason for _, error in outcome.bad()),
+        rejected=Counter(bad.error.reason for bad in outcome.bad()),
         seconds=0.0,
         position=at,
         details=_details(outcome),
@@ -137,17 +138,16 @@ def _committed(
 
 def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
     """The place of the last dead letter of each reason."""
-    return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e in outcome.bad()}
+    return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e, _ in outcome.bad()}
 
 
 def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[PublishedPrediction]:
-    batch = outcome.batch
+    batch, values = outcome.batch, outcome.batch.values
+    as_json = values.as_json if isinstance(values, ColumnRecords) else values.__getitem__
     last = zip(outcome.observed[-LATEST:], predictions[-LATEST:], strict=True)
     wire = outcome.spec.wire
     return [
-        PublishedPrediction(
-            batch.keys[i], batch.values[i], prediction_as_json(wire, made.value or b"")
-        )
+        PublishedPrediction(batch.keys[i], as_json(i), prediction_as_json(wire, made.value or b""))
         for i, made in last
     ]
 
@@ -155,8 +155,9 @@ def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Published
 def _details(outcome: Outcome) -> dict[str, str]:
     """The first dead letter of each reason: its place and detail."""
     out: dict[str, str] = {}
-    for record, error in outcome.bad():
+    for record, error, row in outcome.bad():
         where = f"{Partition(record.topic, record.partition)} offset {record.offset}"
+        where += "" if row is None else f" row {row}"
         out.setdefault(error.reason, f"{where}: {_beginning(error.detail)}")
     return out
 

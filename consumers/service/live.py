@@ -12,6 +12,7 @@ from hashlib import blake2b
 from consumers.base.errors import DivergedError
 from consumers.base.records import UNBOUNDED, Partition, Topic
 from consumers.config.learner import uses_code
+from consumers.journal.merge import Measure
 from consumers.journal.records import (
     ChallengersRecord,
     CommitRecord,
@@ -50,7 +51,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The partitions a shard consumes, its journal, and the bytes it processes at once."""
+    """The partitions a shard consumes, its journal, and the bytes it processes at once. `measure`
+    counts rows and unpacked bytes of a message; None: a message is one record."""
 
     inputs: tuple[Partition, ...]
     label_topics: frozenset[str]
@@ -59,6 +61,7 @@ class Sources:
     largest_dead_letter: int | None = None
     max_bytes: int = UNBOUNDED
     predictions_schema: int = 0
+    measure: Measure | None = None
 
 
 @dataclass(slots=True)

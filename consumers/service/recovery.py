@@ -18,6 +18,7 @@ import msgspec
 
 from consumers.base.errors import ConfigError, DivergedError, TransportError
 from consumers.base.records import Partition
+from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.journal import records as journal
 from consumers.journal.model_parts import joined_parts
@@ -104,13 +105,14 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
             f"no topic {', '.join(missing)} on {config.input.transport}; "
             "`headwater check CONFIG --create` creates missing topics"
         )
-    labels = frozenset(config.input_topics[1:])
+    labels, rows = frozenset(config.input_topics[1:]), wire_format(config.input.format).rows
     return Sources(
         inputs_of(config, topics, shard),
         labels,
         Partition(config.journal_topic, shard),
         topics[config.predictions_topic],
         max_bytes=config.commit.max_bytes,
+        measure=None if rows is None else rows.measure,
     )
 
 

@@ -106,7 +106,7 @@ def steps(
                     apply_skipped(entry, live, cut=cut)
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
-                        live.replayed += len(outcome.batch)
+                        live.replayed += outcome.batch.messages
                         yield entry, outcome
                 live.advance_past(entry, at)
     live.position = max(live.position, end)
@@ -128,7 +128,7 @@ def _apply(
     _check_positions(entry, live.shard.positions)
     check_snapshot(entry, live)
     check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
-    against = None if entry.against is None else unpacked(entry.against, record_count(entry))
+    against = None if entry.against is None else unpacked(entry.against, 8 * len(entry.against))
     read = 0
     live.shape = entry.shape or live.shape
     shape = live.shape
@@ -147,9 +147,10 @@ def _apply(
             more=not whole,
             shape=shape,
             explain=explain,
-            against=None if against is None else against[read : read + len(batch)],
+            against=None if against is None else against[read:],
+            max_rows=entry.max_rows,
         )
-        read += len(batch)
+        read += len(outcome.batch)
         if whole:
             live.chain = linked(live.chain, outcome)
             check_chain(entry, live)
@@ -213,7 +214,7 @@ class _Reader:
         moved = [p for p in ends if ends[p] > starts[p]]
         self._none = dict.fromkeys(inputs, 0)
         self._max_bytes = found.max_bytes
-        self._merge = Merge(inputs, found.label_topics, 2 * found.max_bytes)
+        self._merge = Merge(inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         self._read = log.read(
             {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
         )

@@ -359,7 +359,7 @@ class Runner:
         writer: SnapshotWriter,
         guard: CrashGuard,
     ) -> bool:
-        merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
+        merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         merge.seek(live.shard.positions)
         due, grown = _Due(self._config, live), False
         with self._keeping(due, live, writer):

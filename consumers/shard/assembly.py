@@ -8,6 +8,7 @@ from typing import Any
 
 from consumers.base.errors import ConfigError
 from consumers.codecs import json_document
+from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
 from consumers.shard.challengers import trusted
@@ -49,9 +50,8 @@ def shard_of(
     """The empty shard of a configuration. `defaults`: those of its journal, by default those of
     this version. `wire`: the wire format, by default the configured one. `learned`: the state of
     the model with which it begins, by default an empty one. `imported`: where that comes from."""
-    # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
-    # it started.
-    first = join_rules == 1
+    # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
+    first, wire = join_rules == 1, config.input.format if wire is None else wire
     defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
     learner = build(config.model, defaults)
     check_numeric_fields(config.model, schema)
@@ -92,11 +92,12 @@ def shard_of(
         window=config.telemetry.window,
         trusted=trusted(config),
         drift=watched(config, schema),
-        wire=config.input.format if wire is None else wire,
+        wire=wire,
         reader_schema=config.input.reader_schema,
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
         imported=imported,
+        max_rows=0 if wire_format(wire).rows is None else config.commit.max_records,
     )
     return Shard(spec, learner)
 

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def event_headers(
-    name: str, place: tuple[str, int, int], id_: str, ts: int, content_type: str
+    name: str, place: tuple[str, int, int, int | None], id_: str, ts: int, content_type: str
 ) -> tuple[Header, ...]:
     """The headers of one prediction.
 
@@ -25,7 +25,7 @@ def event_headers(
     name
         The service.
     place
-        Topic, partition and offset of the observation.
+        Topic, partition and offset of the observation, and the index of its row or None.
     id_
         Its id.
     ts
@@ -35,7 +35,7 @@ def event_headers(
 
     Examples
     --------
-    >>> place, media = ("visits", 0, 7), "application/json"
+    >>> place, media = ("visits", 0, 7, None), "application/json"
     >>> headers = event_headers("shop", place, "42", 1_795_260_104_702, media)
     >>> for header, value in headers:
     ...     print(header, value.decode())
@@ -47,12 +47,12 @@ def event_headers(
     content-type application/json
     ce_time 2026-11-21T11:21:44.702+00:00
     """
-    topic, number, offset = place
+    at = ":".join(str(part) for part in place if part is not None)
     headers = (
         ("ce_specversion", b"1.0"),
         ("ce_type", b"headwater.prediction"),
         ("ce_source", f"/headwater/{name}".encode()),
-        ("ce_id", f"{topic}:{number}:{offset}".encode()),
+        ("ce_id", at.encode()),
         ("ce_subject", id_.encode()),
         ("content-type", content_type.encode()),
     )

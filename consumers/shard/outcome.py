@@ -5,11 +5,11 @@ Nothing here depends on the wall clock, so a repeated batch gives the same bytes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from consumers.codecs.json import (
     PredictionEncoder,
 )
 from consumers.codecs.registry import prediction_writer, wire_format
+from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
@@ -68,6 +69,14 @@ class EarlyLabel(NamedTuple):
     at: int
     record: Record
     error: RecordError
+
+
+class BadRecord(NamedTuple):
+    """A record that becomes a dead letter, and why. `row`: the index of a row in its message."""
+
+    record: Record
+    error: RecordError
+    row: int | None = None
 
 
 class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,6 +166,8 @@ class ShardSpec:
         Whether predictions have the headers of CloudEvents.
     imported
         Where the model comes from with which it began; empty: it began with an empty one.
+    max_rows
+        How many rows a message has at most, if the wire format has such messages.
     """
 
     name: str
@@ -195,9 +206,18 @@ class ShardSpec:
     predictions_schema: int = 0
     cloudevents: bool = False
     imported: str = ""
+    max_rows: int = 0
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
         """A decoder of observations: JSON, or the wire format with these schemas."""
+        return self._decoder(self._documents(schemas, self.reader_schema))
+
+    def message_reader(self) -> MessageReader | None:
+        """The reader of messages with many rows; None if a message is one record."""
+        rows = wire_format(self.wire).rows
+        return None if rows is None else rows.reader(self._decoder(lambda document: document))
+
+    def _decoder(self, documents: Callable[[Any], dict[str, Any]] | None) -> JsonObservations:
         return JsonObservations(
             self.schema,
             self.id_field,
@@ -205,7 +225,7 @@ class ShardSpec:
             self.codec_rules,
             self.missing,
             keep=self.keep_bad,
-            documents=self._documents(schemas, self.reader_schema),
+            documents=documents,
         )
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
@@ -299,6 +319,8 @@ class Outcome:
         The journaled clock in ms. No output has a later timestamp.
     fields
         Which declared fields the first observations have; None if they were not checked.
+    found_bad
+        The result of `bad`, which the caller leaves out.
     """
 
     spec: ShardSpec
@@ -316,6 +338,7 @@ class Outcome:
     early: Sequence[EarlyLabel] = ()
     now: int = UNBOUNDED
     fields: FieldCheck | None = None
+    found_bad: list[BadRecord] | None = None
 
     @property
     def against(self) -> NDArray[np.bool_] | None:
@@ -331,31 +354,32 @@ class Outcome:
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded on request: a replay does not need them."""
-        spec, batch, made = self.spec, self.batch, self.result.predictions
-        n, classes = len(self.observed), made.classes
+        spec, batch, all_made = self.spec, self.batch, self.result.predictions
+        n, classes = len(self.observed), all_made.classes
         decided, headers = self._decided(), tuple[Header, ...]()
         content = wire_format(spec.wire).content_type
         columns = zip(
             self._encoders(),
             self.ids,
             self.result.predicted.tolist(),
-            made.ranked(spec.top),
+            all_made.ranked(spec.top),
             (self.result.learned_before + self.learned_before).tolist(),
             batch.source[self.observed].tolist(),
             batch.offsets[self.observed].tolist(),
+            batch.rows(self.observed),
             batch.timestamps[self.observed].tolist(),
             decided,
             (self.result.explanations if spec.explain else None) or [None] * n,
             strict=True,
         )
-        for encoder, id_, predicted, ranked, learned, source, offset, ts, decision, why in columns:
+        for encoder, id_, predicted, ranked, learned, source, offset, row, ts, made, why in columns:
             topic, number = batch.partitions[source]
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
-            value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
+            value = encoder.encode(id_, best, ranked, learned, place, ts, made, why, row)
             out = number % spec.predictions_partitions
             if spec.cloudevents:
-                headers = event_headers(spec.name, place, id_, ts, content)
+                headers = event_headers(spec.name, (*place, row), id_, ts, content)
             yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), headers, out)
 
     def _decided(self) -> Sequence[tuple[Label | None, float | None] | None]:
@@ -377,21 +401,22 @@ class Outcome:
             encoder = PredictionEncoder(*model, spec.explain, write)
             yield from repeat(encoder, end - at)
 
-    def bad(self) -> Iterator[tuple[Record, RecordError]]:
+    def bad(self) -> Sequence[BadRecord]:
         """The records that are dead letters, in order, with the reason."""
-        batch = self.batch
-        due = [(i, None, error) for i, error in self.rejected.items()]
-        late = [(e.at, e.record, e.error) for e in self.early]
-        for i, early, error in sorted([*due, *late], key=itemgetter(0)):
-            record = early
-            if record is None:
-                place, at = batch.place(i), int(batch.timestamps[i])
-                record = Record(*place[0], place[1], at, batch.keys[i], batch.values[i])
-            yield record, error
+        if self.found_bad is None:
+            batch, due = self.batch, [(i, None, error) for i, error in self.rejected.items()]
+            late = [(e.at, e.record, e.error) for e in self.early]
+            self.found_bad = [
+                BadRecord(record_of(batch, i), error, batch.row(i))
+                if early is None
+                else BadRecord(early, error)
+                for i, early, error in sorted([*due, *late], key=itemgetter(0))
+            ]
+        return self.found_bad
 
     def dead_letters(self) -> Iterator[Outgoing]:
         """The dead letters: the original bytes, with reason and source in the headers."""
-        for record, error in self.bad():
+        for record, error, row in self.bad():
             headers: tuple[Header, ...] = (
                 ("reason", error.reason.encode()),
                 ("detail", error.detail.encode("utf-8", "backslashreplace")[:500]),
@@ -400,6 +425,8 @@ class Outcome:
                 ("offset", str(record.offset).encode()),
                 ("version", self.spec.version.encode()),
             )
+            if row is not None:
+                headers = (*headers, ("index", str(row).encode()))
             value, limit = record.value, self.spec.largest_dead_letter
             if value is not None and limit is not None and len(value) > limit:
                 headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
@@ -418,16 +445,21 @@ class Outcome:
         late = observed[batch.timestamps[observed] > self.now].tolist()
         return [(*batch.place(i), int(batch.timestamps[i]) - self.now) for i in late] + [
             (Partition(r.topic, r.partition), r.offset, r.timestamp - self.now)
-            for r, _ in self.bad()
+            for r, _, _ in self.bad()
             if r.timestamp > self.now
         ]
 
 
 def kept(batch: Batch, i: int) -> bytes:
     """Record `i` as bytes, which the join keeps for an early label."""
+    return _encode(record_of(batch, i))
+
+
+def record_of(batch: Batch, i: int) -> Record:
+    """Record `i`; of a row, its message has the same key and place."""
     (topic, number), offset = batch.place(i)
     timestamp = int(batch.timestamps[i])
-    return _encode(Record(topic, number, offset, timestamp, batch.keys[i], batch.values[i]))
+    return Record(topic, number, offset, timestamp, batch.keys[i], batch.values[i])
 
 
 def given_back(raw: bytes) -> Record:
@@ -443,16 +475,17 @@ def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
 
 
 def of_rows(
-    values: NDArray[np.bool_], row: Sequence[int], at: Sequence[int], rows: int
+    values: NDArray[np.bool_], row: Sequence[int], at: Sequence[int], rows: int, records: int
 ) -> NDArray[np.bool_]:
     """Of values of the records of a batch those of its `rows` observations.
 
     `row` is the row of each event (-1: a label), `at` its record. An unusable observation has no
-    event, and False.
+    event, and False. Of `values`, those of the first `records` count; what is left out is False.
     """
-    of, seen = np.array(row, dtype=np.int64), np.flatnonzero(np.array(row) >= 0)
-    out = np.zeros(rows, dtype=np.bool_)
-    out[of[seen]] = values[np.array(at, dtype=np.int64)[seen]]
+    of, seen = np.array(row, dtype=np.int64), np.flatnonzero(np.array(row, dtype=np.int64) >= 0)
+    whole, out = np.zeros(records, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+    whole[: len(values)] = values[:records]
+    out[of[seen]] = whole[np.array(at, dtype=np.int64)[seen]]
     return out
 
 

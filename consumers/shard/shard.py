@@ -20,6 +20,7 @@ from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order
+from consumers.codecs.rows import by_row
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
 from consumers.shard.challengers import ChallengerSet
@@ -97,6 +98,7 @@ class Shard:
         self.schemas = SchemaBook()
         self._observations = spec.decoder(self.schemas)
         self._labels = spec.label_decoder(self.schemas)
+        self._messages = spec.message_reader()
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._bad: Counter[str] = Counter()  # by field
@@ -237,13 +239,14 @@ class Shard:
         explain: int = 0,
         check: int = 0,
         against: NDArray[np.bool_] | None = None,
+        max_rows: int = 0,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
         Parameters
         ----------
         batch
-            Records in order.
+            Records in order. A message with many rows becomes a record for each row.
         now
             The journaled wall clock in milliseconds.
         skips
@@ -256,19 +259,19 @@ class Shard:
             The earlier pieces, if a commit is processed in several. This piece is added.
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
-        shape, explain, check, against
+        shape, explain, check, against, max_rows
             Shape of outputs (None: as configured); features to explain; observations to check;
-            which records were decided against silence when published (None: by this model).
+            which records were decided against silence when published (None: by this model); the
+            journaled limit of the rows of a message (0: as configured).
         """
-        spec = self.spec.shaped(shape)
-        self._follow(spec, drift, ratio)
-        kind = self._labels_in(batch)
-        times, passed = self._times(batch, now, more), skipped(batch, skips)
+        self._follow(spec := self.spec.shaped(shape), drift, ratio)
+        batch, passed = self._by_row(batch, skipped(batch, skips), max_rows or spec.max_rows)
+        kind, times = self._labels_in(batch), self._times(batch, now, more)
         events, at, (rows, x), rejected = self._decode(batch, kind.tolist(), times, passed)
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
         explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
-        said = None if against is None else of_rows(against, events.row, at, len(rows))
+        said = None if against is None else of_rows(against, events.row, at, len(rows), len(batch))
         result = self._contest.process(rows, events, x.rows, features, said, explain=explain)
         rejected |= self._refused(result, events, at)
         early = self._early(result, at)
@@ -292,6 +295,16 @@ class Shard:
             now,
             fields_of(x, check) if check else None,
         )
+
+    def _by_row(
+        self, batch: Batch, passed: dict[int, RecordError], max_rows: int
+    ) -> tuple[Batch, dict[int, RecordError]]:
+        """The batch with a record for each row, and which records are not decoded."""
+        if self._messages is None:
+            return batch, passed
+        labels, topics = self._labels, self.spec.label_topics
+        rows = by_row(batch, topics, passed, self._messages, labels, self.spec.schema, max_rows)
+        return rows, {}
 
     def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:
         """Use the journaled decisions from here on."""
@@ -359,6 +372,8 @@ class Shard:
         out: list[int] = np.where(times == NEVER, now, times).tolist()
         if out and not (more and times[-1] == NEVER):
             self.stream_time = out[-1]
+        elif not out and not more and self.stream_time is None:  # messages without rows
+            self.stream_time = now
         return out
 
     def _decode(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from consumers.base.errors import ConfigError, RecordError
 from consumers.base.records import Outgoing, Partition, Record
-from consumers.codecs.registry import prediction_as_json
+from consumers.codecs.registry import prediction_as_json, wire_format
 from consumers.config import Config
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, InputsRecord
@@ -25,7 +26,24 @@ from consumers.transports.protocol import Log
 __all__ = ["Audit", "audit", "find"]
 
 
-Place = tuple[Partition, int]  # of an observation: partition and offset
+class ObservationPlace(NamedTuple):
+    """Where an observation is: partition, offset, and the index of its row; None without rows."""
+
+    partition: Partition
+    offset: int
+    row: int | None = None
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f" row {self.row}"
+        return f"{self.partition} offset {self.offset}{row}"
+
+    @property
+    def named(self) -> str:
+        """TOPIC:PARTITION:OFFSET, and :INDEX for a row."""
+        row = "" if self.row is None else f":{self.row}"
+        return f"{self.partition.topic}:{self.partition.number}:{self.offset}{row}"
+
+
 SHARES = 10  # features to explain if the configuration sets no number
 
 
@@ -44,7 +62,7 @@ class Audit:
     explained
         The record with an explanation; None if the learner supports none.
     others
-        Other observations that were predicted under the same id, as TOPIC:PARTITION:OFFSET.
+        Other observations that were predicted under the same id, as `ObservationPlace.named`.
     """
 
     published: Record | None
@@ -63,6 +81,7 @@ class _Position(msgspec.Struct):
     topic: str
     partition: int
     offset: int
+    index: int | None = None
 
 
 class _Prediction(msgspec.Struct):
@@ -71,13 +90,13 @@ class _Prediction(msgspec.Struct):
 
 def find(
     config: Config, log: Log, what: str, topics: Sequence[str] = ()
-) -> tuple[list[Record], Place]:
+) -> tuple[list[Record], ObservationPlace]:
     """The predictions of an observation, and the place of the observation.
 
     Parameters
     ----------
     what
-        TOPIC:PARTITION:OFFSET of the observation, or its id.
+        TOPIC:PARTITION:OFFSET of the observation (:INDEX for a row of a message), or its id.
     topics
         Topics of predictions; empty: the configured topic.
 
@@ -86,10 +105,7 @@ def find(
     ConfigError
         There is no such prediction.
     """
-    topic, _, rest = what.rpartition(":")
-    name, _, number = topic.rpartition(":")
-    placed = bool(name) and number.isdecimal() and rest.isdecimal()
-    where = (Partition(name, int(number)), int(rest)) if placed else None
+    where = _named(what, rows=wire_format(config.input.format).rows is not None)
     records = (r for topic in topics or [config.predictions_topic] for r in _all(log, topic))
     if where is None:
         out = _of_id(config, records, what)
@@ -99,12 +115,21 @@ def find(
         found = _place(config, out[0])
         if found is not None:
             return out, found
-    if where is not None and where[0].topic in config.input_topics:
+    if where is not None and where.partition.topic in config.input_topics:
         return [], where
     raise ConfigError(
         f"no prediction of {what!r} in {config.predictions_topic}; give the observation's id, or "
         "its TOPIC:PARTITION:OFFSET"
     )
+
+
+def _named(what: str, *, rows: bool) -> ObservationPlace | None:
+    """The place that a text names; None if it is an id."""
+    topic, *numbers = what.rsplit(":", 3 if rows else 2)
+    if not topic or len(numbers) < 2 + rows or not all(n.isdecimal() for n in numbers):
+        return None
+    number, offset, *row = map(int, numbers)
+    return ObservationPlace(Partition(topic, number), offset, *row)
 
 
 def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]:
@@ -116,7 +141,7 @@ def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]
         All are of records of a topic that was recreated, and other records have their places now.
     """
     key = what.encode()
-    found: dict[Place | None, list[Record]] = {}
+    found: dict[ObservationPlace | None, list[Record]] = {}
     replaced = None
     for record in records:
         if record.key == key:
@@ -125,10 +150,9 @@ def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]
             del found[place]
             replaced = place
     if replaced is not None and not found:
-        partition, offset = replaced
         raise ConfigError(
-            f"{partition} offset {offset} was {what!r} before {partition.topic} was recreated, and "
-            "is another record now"
+            f"{replaced} was {what!r} before {replaced.partition.topic} was recreated, and is "
+            "another record now"
         )
     return [record for same in found.values() for record in same]
 
@@ -143,14 +167,14 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     return list(dict.fromkeys([config.predictions_topic, *earlier]))
 
 
-def _place(config: Config, record: Record) -> Place | None:
+def _place(config: Config, record: Record) -> ObservationPlace | None:
     """The place of a prediction's observation; None of another record."""
     try:
         value = prediction_as_json(config.input.format, record.value or b"")
         at = msgspec.json.decode(value, type=_Prediction).position
     except (msgspec.DecodeError, UnicodeDecodeError, RecordError):
         return None
-    return Partition(at.topic, at.partition), at.offset
+    return ObservationPlace(Partition(at.topic, at.partition), at.offset, at.index)
 
 
 def _all(log: Log, topic: str) -> Iterator[Record]:
@@ -183,48 +207,44 @@ def audit(
     at = partial(_place, config)
     places = dict.fromkeys((first, *filter(None, map(at, published))))
     shards, shard = config.scale.shards, found.journal.number
-    own = [place for place in places if place[0].number % shards == shard]
+    own = [place for place in places if place.partition.number % shards == shard]
     if not own:
-        owner = first[0].number % shards
-        raise ConfigError(
-            f"{first[0]} offset {first[1]} belongs to shard {owner}, not to {shard}; "
-            f"give --shard {owner}"
-        )
-    (partition, offset), before, after = _around(log, found.journal, own)
+        owner = first.partition.number % shards
+        raise ConfigError(f"{first} belongs to shard {owner}, not to {shard}; give --shard {owner}")
+    place, before, after = _around(log, found.journal, own)
     live = rebuild_at(config, log, found, store, before, progress)
     shares = (config.output.explain or SHARES) if explainable(live.shard.learner) else 0
     ahead = course(log, found.journal, live.position, after)
     made = (
         (entry, outcome, again)  # of the piece that contains the record
         for entry, outcome in steps(log, found, live, after, ahead, explain=shares)
-        if (again := _of(outcome, partition, offset)) is not None
+        if (again := _of(outcome, place)) is not None
     )
     entry, outcome, again = next(made, (None, None, None))
     if entry is None or outcome is None or again is None:
-        raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
+        raise ConfigError(f"{place} was consumed and not predicted")
     shares = max(shares, outcome.spec.explain)
     explaining = replace(outcome, spec=replace(outcome.spec, explain=shares))
-    same_place = [r for r in published if at(r) == (partition, offset)]
+    same_place = [r for r in published if at(r) == place]
     # The last one: a topic that was recreated has the same places again.
     then = next((r for r in reversed(same_place) if r.topic == again.topic), None)
-    explained = _of(explaining, partition, offset) if shares else None
-    others = sorted(places.keys() - {(partition, offset)})
-    named = tuple(f"{p.topic}:{p.number}:{at}" for p, at in others)
-    return Audit(then, again, entry, explained, named)
+    explained = _of(explaining, place) if shares else None
+    others = sorted(places.keys() - {place})
+    return Audit(then, again, entry, explained, tuple(other.named for other in others))
 
 
-def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:
+def _of(outcome: Outcome, place: ObservationPlace) -> Outgoing | None:
     """The prediction of one record of the batch."""
     batch = outcome.batch
     for i, record in zip(outcome.observed, outcome.predictions(), strict=True):
-        if batch.partitions[batch.source[i]] == partition and batch.offsets[i] == offset:
+        if (*batch.place(i), batch.row(i)) == place:
             return record
     return None
 
 
 def _around(
-    log: Log, journaled: Partition, places: Sequence[Place]
-) -> tuple[Place, PointInTime, int]:
+    log: Log, journaled: Partition, places: Sequence[ObservationPlace]
+) -> tuple[ObservationPlace, PointInTime, int]:
     """The first place whose record can be read again, the point in time before its commit, and the
     journal position after the commit.
 
@@ -236,31 +256,31 @@ def _around(
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
     before = PointInTime(0, 0, first)
-    around: dict[Place, tuple[PointInTime, int]] = {}
-    gone: dict[Place, int] = {}
+    around: dict[ObservationPlace, tuple[PointInTime, int]] = {}
+    gone: dict[ObservationPlace, int] = {}
     for at, entry in entries(log, journaled, first, end):
         if isinstance(entry, CommitRecord):
             for place in places:
-                (topic, number), offset = place
                 for r in entry.ranges:
-                    if (r.topic, r.partition) == (topic, number) and r.first <= offset < r.end:
+                    same = Partition(r.topic, r.partition) == place.partition
+                    if same and r.first <= place.offset < r.end:
                         around[place] = before, at + 1
         elif isinstance(entry, InputsRecord):
             restarted = {(t, n) for t, n, *_ in (*entry.starts, *entry.gone)}
-            for place in [place for place in around if place[0] in restarted]:
+            for place in [place for place in around if place.partition in restarted]:
                 del around[place]
                 gone[place] = entry.seq
         before = PointInTime(entry.seq, entry.now, at + 1)
     found = next((place for place in places if place in around), None)
     if found is not None:
         return found, *around[found]
-    partition, offset = places[0]
-    if places[0] in gone:
+    place = places[0]
+    if place in gone:
         raise ConfigError(
-            f"{partition} offset {offset} was consumed before {partition} restarted at journal "
-            f"record {gone[places[0]]}: its record is no longer in the log"
+            f"{place} was consumed before {place.partition} restarted at journal record "
+            f"{gone[place]}: its record is no longer in the log"
         )
     raise ConfigError(
-        f"{partition} offset {offset} is in no record of the journal {journaled.topic}: it was not "
+        f"{place} is in no record of the journal {journaled.topic}: it was not "
         "consumed yet, or the journal was trimmed"
     )

@@ -115,8 +115,13 @@ def decoded(record: PublishedPrediction) -> Mapping[str, Any]:
 
 def observed(document: Mapping[str, Any]) -> str:
     """TOPIC:PARTITION:OFFSET of a prediction's observation, as `headwater audit` takes it."""
-    position = document["position"]
-    return f"{position['topic']}:{position['partition']}:{position['offset']}"
+    return _place(document["position"])
+
+
+def _place(position: Mapping[str, Any]) -> str:
+    """A place, with the index of its row if it has one."""
+    row = f":{position['index']}" if "index" in position else ""
+    return f"{position['topic']}:{position['partition']}:{position['offset']}{row}"
 
 
 def published(document: Mapping[str, Any]) -> ExplanationStatus | None:
@@ -385,10 +390,9 @@ def _prediction(record: PublishedPrediction) -> Prediction:
 
 def _dead_letter(out: Outgoing) -> DeadLetter:
     headers = {name: value.decode("utf-8", "replace") for name, value in out.headers}
-    place = f"{headers['topic']}:{headers['partition']}:{headers['offset']}"
     value = (out.value or b"")[: 4 * LONGEST].decode("utf-8", "backslashreplace")[:LONGEST]
     at = _date(out.timestamp)
-    return DeadLetter(place, at, headers["reason"], headers["detail"][:LONGEST], value)
+    return DeadLetter(_place(headers), at, headers["reason"], headers["detail"][:LONGEST], value)
 
 
 def _date(ms: int | None) -> int | None:

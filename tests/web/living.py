@@ -33,6 +33,7 @@ name = "{name}"
 transport = "{transport}"
 observations = "obs"
 labels = "ans"
+format = "{wire}"
 [features]
 a = "numeric"
 b = "numeric"
@@ -114,11 +115,12 @@ def living(
     more: str = "",
     max_records: int = 50,
     transport: str = "memory",
+    wire: str = "json",
 ) -> Iterator[Living]:
     """A service that runs, with its page."""
     where = f"sqlite:{directory / 'log.db'}" if transport == "sqlite" else f"memory:{uuid4()}"
     text = CONFIG.format(
-        name=name, model=model, transport=where, max_records=max_records, more=more
+        name=name, model=model, transport=where, max_records=max_records, more=more, wire=wire
     )
     config = parse(text, directory=directory)
     compile_kernels(config, lambda line: None)  # before anybody waits

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from random import Random
+from uuid import uuid4
 
 import numpy as np
 import pytest
 
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.arrow.messages import documents, message_of
 from consumers.journal import records as journal
 from consumers.service import runner
 from consumers.service.crash_guard import (
@@ -31,6 +33,7 @@ from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
 from stream import GaussianNB
 from stream.data.schema import Schema
+from tests.consumers.arrow_tables import ArrowService
 from tests.consumers.deadly import DEADLY
 from tests.consumers.feeds import NOW, config_text
 from tests.simulation.kills import OLD_NOTE
@@ -119,6 +122,26 @@ def starts(service, **changes) -> int:
             continue
         return deaths
     raise AssertionError("it dies for ever")
+
+
+def test_message_with_a_row_that_kills_is_passed_over_whole(deadly, tmp_path) -> None:
+    """Its other rows are not predicted; every other message is."""
+    pytest.importorskip("pyarrow")
+    service = ArrowService(f"memory:{uuid4()}", tmp_path)
+    for topic in ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal"):
+        service.log.create_topic(topic, 1)
+    for k in range(12):
+        rows = [{"id": f"{k}.{i}", "a": float(i % 2), "b": 1.0} for i in range(5)]
+        rows[3]["a"] = DEADLY if k == 7 else 0.0
+        service.log.append([Outgoing("obs", None, message_of(rows), NOW + k, (), 0)])
+    assert starts(service, max_records=20) == STARTS
+
+    assert letters(service) == [("crash_poison", 7)]
+    predicted = [json.loads(value)["id"] for _, _, value in service.predictions()]
+    assert predicted == [f"{k}.{i}" for k in range(12) if k != 7 for i in range(5)]
+    (dead,) = service.records("svc-dead-letters")
+    assert len(documents(dead.value, 9)) == 5
+    assert service.rebuilt(features=AB).shard.view().dead_letters["crash_poison"] == 1
 
 
 def letters(service) -> list[tuple[str, int]]:

@@ -58,7 +58,7 @@ def test_answer_is_the_prediction_that_the_service_writes_next(case: str) -> Non
             assert found == expected
             answers += 1
         elif isinstance(answer, RecordError):
-            ((_, error),) = outcome.bad()
+            ((_, error, _),) = outcome.bad()
             assert (answer.reason, answer.detail) == (error.reason, error.detail)
     assert answers > 50
 

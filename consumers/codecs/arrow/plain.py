@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.codecs.arrow.volume import byte_lengths
 from consumers.codecs.json import LARGEST_RECORD, LONGEST_ID
 from stream.data import schema as kinds
 from stream.data.block import Rows
@@ -117,14 +118,12 @@ def _texts(column: Any) -> Any:
 
 def _fits(names: list[str], columns: list[Any]) -> bool:
     """Whether no record can be too large, and each column has a type that JSON has too."""
-    import pyarrow.compute as pc
-
     room = LARGEST_RECORD
     for name, column in zip(names, columns, strict=True):
         room -= _ESCAPED * len(name.encode()) + _CELL
         texts = _texts(column)
         if texts is not None:
-            room -= _ESCAPED * (pc.max(pc.binary_length(texts)).as_py() or 0)
+            room -= _ESCAPED * int(byte_lengths(texts).max(initial=0))
         elif not _is(column.type, *_OTHERS):
             return False
     return room > 0
@@ -156,7 +155,17 @@ def _cells(column: Any, kind: str) -> NDArray[Any] | None:
         return _categories(column.to_pylist())
     if _texts(column) is None and not _is(column.type, "null"):
         return None
-    return np.array(column.to_pylist(), dtype=object)
+    return _cells_of(column)
+
+
+def _cells_of(column: Any) -> NDArray[Any]:
+    """The texts as cells. A text of a dictionary is one object in all its cells."""
+    if not _is(column.type, "dictionary"):
+        return np.array(column.to_pylist(), dtype=object)
+    texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
+    codes = column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    cells: NDArray[Any] = texts[codes]
+    return cells
 
 
 def _numbers(column: Any, *, truths: bool) -> NDArray[np.float64] | None:

@@ -1,0 +1,1 @@
+"""Arrow: columns of records, for the wire format and for files."""
