@@ -83,7 +83,7 @@ class LogDoor:
 
     @property
     def translates(self) -> bool:
-        """Whether `translated` may ask a registry."""
+        """Whether `translated` does something, and may ask a registry."""
         return self._translator is not None and self._translator.translates
 
     def translated(self, role: str, records: list[Prepared]) -> list[Prepared]:

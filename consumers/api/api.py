@@ -63,8 +63,9 @@ class Api:
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
         self._translator = Translator(config)
+        translator = self._translator
         self._recent = RecentPredictions(
-            opened, config.predictions_topic, self._translator.row_as_json
+            opened, config.predictions_topic, translator.as_json, translator.observation_as_json
         )
 
     def close(self) -> None:

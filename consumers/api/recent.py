@@ -26,13 +26,20 @@ class RecentPredictions:
     topic
         The topic of predictions.
     as_json
-        Translates the value of a record to JSON: one row of it, if it has rows.
+        Translates a prediction to JSON.
+    observation_as_json
+        Translates an observation to JSON: one row of it, if it has rows.
     """
 
     def __init__(
-        self, opened: Callable[[], Log], topic: str, as_json: Callable[[bytes, int], bytes]
+        self,
+        opened: Callable[[], Log],
+        topic: str,
+        as_json: Callable[[bytes], bytes],
+        observation_as_json: Callable[[bytes, int], bytes],
     ) -> None:
-        self._opened, self._topic, self._as_json = opened, topic, as_json
+        self._opened, self._topic = opened, topic
+        self._as_json, self._observation_as_json = as_json, observation_as_json
         self._log: Log | None = None
         self._pool = ThreadPoolExecutor(1, "headwater-predictions")
         self._at: dict[Partition, int] = {}
@@ -77,7 +84,7 @@ class RecentPredictions:
                 for chunk in self._log.read(ahead, {p: ends[p] for p in ahead}):
                     for key, value in zip(chunk.keys, chunk.values, strict=True):
                         self._keep(
-                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"", 0)
+                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"")
                         )
                 self._at |= {p: ends[p] for p in ahead}
         except Exception:
@@ -94,7 +101,7 @@ class RecentPredictions:
             for chunk in self._log.read({partition: offset}, {partition: offset + 1}):
                 for at, value in zip(chunk.offsets, chunk.values, strict=True):
                     if at == offset:
-                        return None if value is None else self._as_json(value, row)
+                        return None if value is None else self._observation_as_json(value, row)
         except Exception:
             self._discard()
             raise

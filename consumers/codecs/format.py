@@ -9,11 +9,13 @@ from typing import Any
 from consumers.codecs.json import JsonObservations
 from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import StoredSchema
+from stream.data.schema import Kind
 
-__all__ = ["Document", "Reader", "RowFormat", "WireFormat", "Writer"]
+__all__ = ["Document", "Fields", "Reader", "RowFormat", "WireFormat", "Writer"]
 
 Document = dict[str, Any]
 Reader = Callable[[bytes], Document]  # raises RecordError
+Fields = Mapping[str, Kind]
 Writer = Callable[[Mapping[str, Any]], bytes]  # raises ValueError
 
 
@@ -47,6 +49,8 @@ class RowFormat:
 class WireFormat:
     """One wire format. With `schema_type`, records are framed with the id of a schema.
 
+    A format with `fields` is one of observations only: labels and predictions are JSON then.
+
     Parameters
     ----------
     name
@@ -78,6 +82,15 @@ class WireFormat:
         ValueError if it is wrong. None: the format has no reader's schema.
     rows
         How messages with many rows are read. None: a message is one record.
+    fields
+        The fields of every observation, if the format decides them.
+    versions
+        Name to version of what decides the values of these fields. Another version is another
+        model.
+    identified
+        The id in the bytes of a record without a key; None if its document has the id.
+    expanded
+        Completes a document that a request or a file has in JSON. RecordError if it cannot.
     """
 
     name: str
@@ -95,3 +108,7 @@ class WireFormat:
     content_type: str = "application/json"
     check_reader: Callable[[str], str] | None = None
     rows: RowFormat | None = None
+    fields: Fields | None = None
+    versions: Callable[[], Mapping[str, str]] = dict
+    identified: Callable[[bytes], str] | None = None
+    expanded: Callable[[Document], Document] = lambda document: document

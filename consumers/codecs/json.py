@@ -104,6 +104,8 @@ class JsonObservations:
         is rejected even then.
     documents
         Decodes a record of another wire format, whatever it is; None: the records are JSON.
+    identified
+        The id in the bytes of a record without a key.
     """
 
     def __init__(
@@ -116,8 +118,10 @@ class JsonObservations:
         *,
         keep: bool = False,
         documents: Callable[[Any], dict[str, Any]] | None = None,
+        identified: Callable[[bytes], str] | None = None,
     ) -> None:
         self.schema = schema
+        self._identified = identified
         self.keep = keep
         self.rules = rules
         if missing is None:
@@ -167,6 +171,11 @@ class JsonObservations:
     def decode(self, keys: Sequence[bytes | None], values: Sequence[Any]) -> DecodedObservations:
         """Columns of the records."""
         n = len(values)
+        if self._identified is not None:
+            keys = [
+                key if key or value is None else self._identified(value).encode()
+                for key, value in zip(keys, values, strict=True)
+            ]
         tuples: list[tuple[Any, ...]] = []
         ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
         out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})

@@ -35,7 +35,7 @@ from consumers.transports.registry import transport_of
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
-    from consumers.config.sections import InputConfig
+    from consumers.config.input import InputConfig
     from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels
     from consumers.schemas.translate import Translator

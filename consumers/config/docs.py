@@ -40,8 +40,9 @@ file. `headwater init` writes a configuration; `headwater check FILE` reports it
 
 `[input]`, `[features]`, `[values]`, `[labels]`, `[model]` and `[scale]` are the *identity* of the
 service. They decide what the model learns, so journal record 0 holds them, and a start with another
-identity under the same `name` is refused. `headwater relearn` changes `[model]` and `[labels]
-corrections` under the same name ([howto/relearn.md](howto/relearn.md)). `transport`, `max_wait_ms`,
+identity under the same `name` is refused. So do the versions of the parsers of
+[mail](records.md#mail). `headwater relearn` changes `[model]`, `[labels] corrections` and these
+versions under the same name ([howto/relearn.md](howto/relearn.md)). `transport`, `max_wait_ms`,
 `trust_pickle` and `trust_python` are not part of it, because they do not change what is learned.
 All other keys can change at any restart.
 """

@@ -27,7 +27,8 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
 
 
 def relearnable(differences: Sequence[str]) -> bool:
-    """Whether `headwater relearn` can make all of these changes: [model] and [labels] corrections.
+    """Whether `headwater relearn` can make all of these changes: [model], [labels] corrections, and
+    another version of the parser of the records.
 
     Examples
     --------
@@ -37,7 +38,9 @@ def relearnable(differences: Sequence[str]) -> bool:
     False
     """
     keys = [line.partition(":")[0] for line in differences]
-    return all(key.startswith("model.") or key == "labels.corrections" for key in keys)
+    return all(
+        key.startswith(("model.", "input.parser.")) or key == "labels.corrections" for key in keys
+    )
 
 
 def _differences(key: str, old: object, new: object) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from consumers.codecs.registry import wire_format
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
 from consumers.config.identity import identity_difference
+from consumers.config.input import InputConfig
 from consumers.config.learner import (
     SERVICE_NAME,
     ChallengerConfig,
@@ -27,7 +28,6 @@ from consumers.config.sections import (
     CommitConfig,
     FieldName,
     HttpConfig,
-    InputConfig,
     JournalConfig,
     LabelsConfig,
     OutputConfig,
@@ -71,7 +71,9 @@ class Config(Section):
         '"text"`; a nested field by its dotted path. A field whose own name has the dots, as '
         "the columns of some CSV files, comes before the path. All other fields are ignored. "
         "Without this section the fields are inferred from the first 500 observations at the "
-        "first start; text is never inferred and must be declared.",
+        "first start; text is never inferred and must be declared. The formats `mail` and `text` "
+        "have fields of their own ([records.md](records.md#mail)), so the section is not needed; "
+        "it can name some of them.",
     )
     values: ValuesConfig = ValuesConfig()
     labels: LabelsConfig = LabelsConfig()
@@ -97,6 +99,8 @@ class Config(Section):
         "(`ssl_check_hostname = false`) also need `insecure = true`. Default empty: a broker "
         "without encryption and password.",
     )
+
+    _parser: dict[str, str] | None = PrivateAttr(default=None)
 
     @field_validator("features", mode="before")
     @classmethod
@@ -126,6 +130,22 @@ class Config(Section):
                     f"{name!r} is the {role} and never a feature; remove it from [features]"
                 )
         return features
+
+    @model_validator(mode="after")
+    def _features_of_the_format(self) -> Self:
+        given, kinds = self.input.fields, self.features or {}
+        if self.input.mail is not None:
+            if twice := sorted(given.keys() & kinds.keys()):
+                raise ValueError(f"[features] {twice[0]} is a field of the mail; remove it")
+            return self
+        for name, kind in kinds.items() if given else ():
+            if given.get(name) != kind:
+                fields = ", ".join(f'{field} = "{kind}"' for field, kind in given.items())
+                raise ValueError(
+                    f"[features] {name}: records in the format {self.input.format} have the fields "
+                    f"{fields}; remove the section to learn from all of them"
+                )
+        return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -287,8 +307,11 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
-        if self.input.reader_schema is None:
-            del identity["input"]["reader_schema"]
+        for key in ("reader_schema", "mail"):
+            if identity["input"][key] is None:
+                del identity["input"][key]
+        if parser := self.parser:
+            identity["input"]["parser"] = parser
         # A journal that began before these keys existed continues.
         for key in ("corrections", "max_pending_bytes"):
             if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:
@@ -312,27 +335,39 @@ class Config(Section):
         return identity
 
     def with_settings(self, identity: Mapping[str, Any]) -> Config:
-        """This configuration with [model] and [labels] corrections of an identity.
+        """This configuration with [model], [labels] corrections and the parser of an identity.
 
         Whether a pickle or code is trusted is never read from a journal: it stays as it is here.
         """
         corrections = identity["labels"].get("corrections", False)
+        parser = identity["input"].get("parser", {})
         differ = identity_difference(identity["model"], self.identity()["model"])
-        if not differ and corrections == self.labels.corrections:
+        if not differ and corrections == self.labels.corrections and parser == self.parser:
             return self
         trusted = {key: getattr(self.model, key) for key in ("trust_pickle", "trust_python")}
         block = accepted_keys({**identity["model"], **trusted})
         labels = self.labels.model_copy(update={"corrections": corrections})
         model = ModelConfig.model_validate(block)
-        return self.model_copy(update={"model": model, "labels": labels})
+        own = self.model_copy(update={"model": model, "labels": labels})
+        own._parser = parser
+        return own
+
+    @property
+    def parser(self) -> dict[str, str]:
+        """Name to version of what makes fields from the bytes of a record: what is installed, or
+        what the journal names. Empty if the records have their fields."""
+        return self.input.versions if self._parser is None else self._parser
 
     @property
     def declared_schema(self) -> Schema | None:
-        """[features] as a schema, sorted by name; None if it must be inferred.
+        """[features], or the fields of the format, as a schema; None if it must be inferred.
 
-        Sorted, because the order of the columns decides the last bits of a sum, and moving a
-        line in the file must not change what is learned.
+        Sorted by name, because the order of the columns decides the last bits of a sum, and moving
+        a line in the file must not change what is learned.
         """
-        if self.features is None:
+        kinds = dict(self.features or {})
+        if self.input.mail is not None or not kinds:
+            kinds |= self.input.fields
+        if not kinds:
             return None
-        return Schema(tuple(Feature(name, kind) for name, kind in sorted(self.features.items())))
+        return Schema(tuple(Feature(name, kind) for name, kind in sorted(kinds.items())))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,22 +19,17 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 
 from consumers.base.missing import MISSING
 from consumers.base.secrets import Secret
-from consumers.codecs.registry import lacking, wire_format, wire_formats
 from consumers.config.units import (
     duration_ms,
     duration_text,
     shown_url,
     size_bytes,
-    utc_text,
 )
-from consumers.transports.registry import forms, is_well_formed, transports
 from stream.join.plan import Silence
 
 __all__ = [
@@ -44,7 +38,6 @@ __all__ = [
     "CommitConfig",
     "FieldName",
     "HttpConfig",
-    "InputConfig",
     "JournalConfig",
     "LabelsConfig",
     "OutputConfig",
@@ -59,24 +52,6 @@ DEAD_LETTER_RATIO = 0.5
 SHORTEST_KEY = 16  # characters
 
 
-def _transport(url: str) -> str:
-    if is_well_formed(url):
-        return url
-    raise ValueError(f"expected {forms()}, got {shown_url(url)!r}")
-
-
-def _wire_format(name: str) -> str:
-    known = wire_formats().get(name)
-    if known is None:
-        raise ValueError(f"expected {' or '.join(map(repr, wire_formats()))}, got {name!r}")
-    if missing := lacking(known):
-        raise ValueError(
-            f"{name!r} needs {', '.join(missing)}, which is not installed; run `pip install "
-            f"'headwater[{known.extra}]'`"
-        )
-    return name
-
-
 def _topic(name: str) -> str:
     # Kafka's rule, on every transport, so that a configuration can move to Kafka unchanged.
     if re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name, re.ASCII) and name not in (".", ".."):
@@ -84,10 +59,6 @@ def _topic(name: str) -> str:
     raise ValueError(
         f"expected a topic name of up to 249 letters, digits, '.', '_' and '-', got {name!r}"
     )
-
-
-def _start(value: object) -> str:
-    return value if value in ("earliest", "latest") else utc_text(value)
 
 
 def _remote(url: str) -> str:
@@ -128,87 +99,6 @@ class Section(BaseModel):
         """Its keys, with the secrets removed from URLs."""
         for name, value in super().__repr_args__():
             yield name, shown_url(value) if isinstance(value, str) and "://" in value else value
-
-
-class InputConfig(Section):
-    """Where records come from. Part of the identity, except `transport` and `max_wait_ms`."""
-
-    transport: Annotated[str, AfterValidator(_transport)] = Field(
-        description="The log that holds every topic: "
-        + ", ".join(f"`{each.form}` ({each.about})" for each in transports().values())
-        + ". No default, because the location of data is never guessed."
-    )
-    observations: Topic = Field(
-        description="Topic of the observations. No default, because only you know your topic."
-    )
-    labels: Topic | None = Field(
-        default=None,
-        description="Topic of the labels that arrive later, as `{id, label}`. Default none, "
-        "because some inputs have the label inside the observation (`label`) and some have no "
-        "labels.",
-    )
-    format: Annotated[str, AfterValidator(_wire_format)] = Field(
-        default="json",
-        description="Format of the records in all topics of the service: "
-        + ", ".join(f"`{each.name}` ({each.about})" for each in wire_formats().values())
-        + ". `arrow` needs `pip install 'headwater[arrow]'`; see [howto/arrow.md](howto/arrow.md). "
-        "Formats with schemas need `[registry]` and `pip install 'headwater[registry]'`; see "
-        "[howto/schema-registry.md](howto/schema-registry.md). Default `json`, because it needs "
-        "nothing else.",
-    )
-    reader_schema: str | None = Field(
-        default=None,
-        description="File with the reader's schema of the observations, for `avro`. Every "
-        "observation is converted to it by Avro's rules: fields that it does not have get its "
-        "defaults, and renamed fields are found by their aliases. Default none: each record keeps "
-        "the schema it was written with.",
-    )
-    id: FieldName = Field(
-        default="id",
-        description="Field with the observation's id, by its dotted path if nested. Labels "
-        "are joined by it. Where the field is absent, the record's key is the id. Default "
-        "`id`, the most common name.",
-    )
-    label: FieldName | None = Field(
-        default=None,
-        description="Field of the observation that holds its label, by its dotted path if "
-        "nested. The label is learned right after the prediction. Default none, because a "
-        "label that is known at once needs no prediction, so you have to ask for it.",
-    )
-    start: Annotated[str, BeforeValidator(_start)] = Field(
-        default="earliest",
-        description="Where the first run starts: `earliest`, `latest` or a time "
-        "(`2024-03-01T12:00:00Z`). Later runs continue from the journal. Default `earliest`, "
-        "because a model gets better with every record.",
-    )
-    max_wait_ms: int = Field(
-        default=500,
-        ge=0,
-        le=60_000,
-        description="How long the merge waits for a partition that is known to lag, in "
-        "milliseconds without a new record from any partition. Default 500: much longer than "
-        "a fetch, and shorter than a consumer of predictions notices.",
-    )
-
-    @field_validator("reader_schema")
-    @classmethod
-    def _readable(cls, text: str | None, info: ValidationInfo) -> str | None:
-        name = info.data.get("format")
-        if text is None or name is None:
-            return text
-        check = wire_format(name).check_reader
-        if check is None:
-            raise ValueError(
-                f"records in the format {name} have no reader's schema, Avro has; remove the key"
-            )
-        return check(text)
-
-    @property
-    def start_ms(self) -> int | None:
-        """`start` in ms since 1970; None for earliest and latest."""
-        if self.start in ("earliest", "latest"):
-            return None
-        return round(datetime.fromisoformat(self.start).timestamp() * 1000)
 
 
 class ValuesConfig(Section):

@@ -15,6 +15,7 @@ from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.format import Document, Writer
 from consumers.codecs.framing import FramedDocuments, framed, schema_id
 from consumers.codecs.json_document import parse
+from consumers.codecs.raw import RawDocuments
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook, StoredSchema
 from consumers.config import Config
@@ -52,17 +53,18 @@ class Translator:
         self._registry = SchemaRegistry(wire, config.registry) if wire.schema_type else None
         self._observations, self._rows = config.input.observations, wire.rows
         self._book = SchemaBook()
-        self._documents = FramedDocuments(wire, self._book, reader_schema)
+        self._framed = FramedDocuments(wire, self._book, reader_schema)
+        self._raw = None if wire.fields is None else RawDocuments(wire)
         self._unknown: set[int] = set()
         self._writers: dict[str, tuple[int, Writer]] = {}
 
     @property
     def translates(self) -> bool:
         """Whether some records are not JSON."""
-        return self._registry is not None or self._rows is not None
+        return not (self._registry is None and self._rows is None and self._raw is None)
 
     def document(self, value: bytes | None) -> Document:
-        """The document of a record; of a prediction, as it is in JSON.
+        """The document of an observation; with schemas, of any record.
 
         Raises
         ------
@@ -71,6 +73,8 @@ class Translator:
         RegistryError
             The registry does not answer.
         """
+        if self._raw is not None:
+            return self._raw(value)
         if self._registry is None:
             return parse(value)
         id_ = schema_id(value)
@@ -82,7 +86,7 @@ class Translator:
                 if len(self._unknown) >= MOST_UNKNOWN:
                     self._unknown.clear()
                 self._unknown.add(id_)
-        return self._wire.from_wire(self._documents(value))
+        return self._wire.from_wire(self._framed(value))
 
     def rows(self, value: bytes) -> list[bytes] | None:
         """The rows of a message as JSON; None if it is a record without rows, or damaged."""
@@ -94,12 +98,19 @@ class Translator:
             return None
 
     def as_json(self, value: bytes) -> bytes:
-        """The record as JSON, or as it is if it cannot be decoded. Rows are a list."""
+        """A record as JSON, or as it is if it cannot be decoded. Rows are a list. A mail or a text
+        is an observation, see `observation_as_json`."""
         rows = self.rows(value)
         if rows is not None:
             return b"[" + b",".join(rows) + b"]"
-        if self._registry is None:
-            return value
+        return value if self._registry is None else self._decoded(value)
+
+    def observation_as_json(self, value: bytes, row: int = 0) -> bytes:
+        """An observation as JSON: one row of a message with rows; the record as it is if it cannot
+        be decoded."""
+        return self._decoded(value) if self._raw is not None else self.row_as_json(value, row)
+
+    def _decoded(self, value: bytes) -> bytes:
         try:
             return msgspec.json.encode(self.document(value))
         except RecordError:
@@ -142,6 +153,8 @@ class Translator:
         ValueError
             The document does not fit the schema.
         """
+        if self._raw is not None and topic == self._observations:
+            return self._wire.writer(StoredSchema("", ""))(document)
         if self._registry is None:
             if topic == self.message_topic:
                 return self.message([document])
@@ -153,7 +166,7 @@ class Translator:
 
     def records(self, topic: str, values: Iterable[bytes]) -> list[bytes]:
         """JSON objects as records of a topic. See `record`."""
-        if not self.translates:
+        if not self.translates or (self._registry is None and topic != self._observations):
             return list(values)
         return [self.record(topic, parse(value)) for value in values]
 

@@ -26,6 +26,7 @@ from stream.data.schema import Schema
 from stream.data.state import State
 from stream.drift import DriftRule
 from stream.join.join import RULES
+from stream.learner.base import Learner
 
 __all__ = ["shard_of", "with_settings"]
 
@@ -53,11 +54,7 @@ def shard_of(
     # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
     first, wire = join_rules == 1, config.input.format if wire is None else wire
     defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
-    learner = build(config.model, defaults)
-    check_numeric_fields(config.model, schema)
-    classes = (
-        classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
-    )
+    learner, classes = _learner(config, schema, defaults, first=first)
     if learned is not None:
         learner.load_state(learned)
     spec = ShardSpec(
@@ -94,12 +91,25 @@ def shard_of(
         drift=watched(config, schema),
         wire=wire,
         reader_schema=config.input.reader_schema,
+        mail_field=config.input.mail,
+        parser=config.parser,
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
         imported=imported,
         max_rows=0 if wire_format(wire).rows is None else config.commit.max_records,
     )
     return Shard(spec, learner)
+
+
+def _learner(
+    config: Config, schema: Schema, defaults: Defaults, *, first: bool
+) -> tuple[Learner, int]:
+    """The empty learner, and how many classes it may have."""
+    learner = build(config.model, defaults)
+    check_numeric_fields(config.model, schema)
+    if first:
+        return learner, classes_that_fit(config.model, learner)
+    return learner, limited(config.model, learner, schema)
 
 
 def with_settings(

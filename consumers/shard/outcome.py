@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
+from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import (
     DecodedObservations,
@@ -25,6 +27,9 @@ from consumers.codecs.json import (
     JsonObservations,
     PredictionEncoder,
 )
+from consumers.codecs.json_document import parse
+from consumers.codecs.mail_field import MailField
+from consumers.codecs.raw import JsonDocuments, RawDocuments, refused
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import SchemaBook
@@ -160,6 +165,10 @@ class ShardSpec:
         The wire format of all records.
     reader_schema
         The schema to which observations are converted; None: each keeps its own.
+    mail_field
+        The field of a JSON observation that holds a mail in base64.
+    parser
+        Name to version of what parses the records; empty if nothing does.
     predictions_schema
         The id of the registered schema of predictions; 0: the format has none.
     cloudevents
@@ -203,21 +212,29 @@ class ShardSpec:
     drift: DriftRule = field(default_factory=DriftRule)
     wire: str = "json"
     reader_schema: str | None = None
+    mail_field: str | None = None
+    parser: Mapping[str, str] = field(default_factory=dict)
     predictions_schema: int = 0
     cloudevents: bool = False
     imported: str = ""
     max_rows: int = 0
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
-        """A decoder of observations: JSON, or the wire format with these schemas."""
-        return self._decoder(self._documents(schemas, self.reader_schema))
+        """A decoder of observations: in the wire format with these schemas, or without schemas in
+        the JSON of requests and files."""
+        identified = None if schemas is None else wire_format(self.wire).identified
+        return self._decoder(self._observations(schemas), identified)
 
     def message_reader(self) -> MessageReader | None:
         """The reader of messages with many rows; None if a message is one record."""
         rows = wire_format(self.wire).rows
         return None if rows is None else rows.reader(self._decoder(lambda document: document))
 
-    def _decoder(self, documents: Callable[[Any], dict[str, Any]] | None) -> JsonObservations:
+    def _decoder(
+        self,
+        documents: Callable[[Any], Document] | None,
+        identified: Callable[[bytes], str] | None = None,
+    ) -> JsonObservations:
         return JsonObservations(
             self.schema,
             self.id_field,
@@ -226,11 +243,25 @@ class ShardSpec:
             self.missing,
             keep=self.keep_bad,
             documents=documents,
+            identified=identified,
         )
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
         """A decoder of label records in the wire format, with these schemas."""
         return JsonLabels(self.codec_rules, self._documents(schemas, None))
+
+    def _observations(
+        self, schemas: SchemaBook | None
+    ) -> Callable[[bytes | None], Document] | None:
+        wire = wire_format(self.wire)
+        parsed = wire_format("mail") if self.mail_field is not None else wire
+        if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
+            return refuse
+        if self.mail_field is not None:
+            return MailField(self.mail_field, partial(parse, rules=self.codec_rules))
+        if wire.fields is None:
+            return self._documents(schemas, self.reader_schema)
+        return JsonDocuments(wire, self.codec_rules) if schemas is None else RawDocuments(wire)
 
     def _documents(
         self, schemas: SchemaBook | None, reader_schema: str | None

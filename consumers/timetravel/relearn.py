@@ -1,4 +1,4 @@
-"""Re-learn shards: new settings of [model] and [labels] corrections under the same name.
+"""Re-learn shards: new settings of [model] and [labels] corrections, or a new parser of mail.
 
 `learned_again` builds the model with the new settings beside the service and writes nothing. `swap`
 writes outputs that may be missing, and one journal record for each shard. Before that record the
@@ -115,8 +115,8 @@ def _changes(config: Config, origin: JournalOrigin) -> list[str]:
         changes = [f"name: was {identity.name}, now {config.name}"]
     if not relearnable(changes):
         raise ConfigError(
-            f"relearn changes [model] and [labels] corrections only ({'; '.join(changes)}): change "
-            "the others back, or give the service a new name"
+            "relearn changes [model], [labels] corrections and the versions of the parser only "
+            f"({'; '.join(changes)}): change the others back, or give the service a new name"
         )
     if identity.model is not msgspec.UNSET:
         raise ConfigError(

@@ -90,33 +90,40 @@ EXAMPLES: dict[str, Any] = {
     "http.allowed_hosts": ["metrics", "proxy.example"],
 }
 SILENCE = ("silence", "after", "score_silence", "label_frequency")
+AVRO = ("format", "reader_schema")
 BUDGET = "max_false_positive_rate"
 # Keys of which one forbids the other stand in several configurations: what each has in [model]
 # and [[challenger]], and which keys and sections it has not.
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "token", BUDGET, *SILENCE},
+        {"pipeline", "trust_pickle", "seed", "token", BUDGET, *SILENCE, *AVRO},
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "challenger", "action", "explain", "token", BUDGET},
+        {
+            *("pipeline", "trust_pickle", "seed", "challenger", "action", "explain", "token"),
+            *(BUDGET, "mail"),
+        },
     ),
     "budget": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "detectors", "losses", "reject"),
             *SILENCE,
-            *("action", "token"),
+            *("action", "token", "mail"),
         },
     ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
-        {"pipeline", "trust_pickle", "seed", "corrections", "token", BUDGET, *SILENCE},
+        {"pipeline", "trust_pickle", "seed", "corrections", "token", "mail", BUDGET, *SILENCE},
     ),
     "river": (
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
-        {"bins", "parameters", "corrections", "explain", "username", "password", BUDGET, *SILENCE},
+        {
+            *("bins", "parameters", "corrections", "explain", "username", "password", "mail"),
+            *(BUDGET, *SILENCE),
+        },
     ),
 }
 

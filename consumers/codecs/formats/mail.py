@@ -1,0 +1,56 @@
+"""Raw mail as a record: RFC 5322 and MIME, as texts and numbers.
+
+A record's id is its key, or else the mail's Message-ID. In JSON a mail is base64 in the field
+`mail`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.codecs.mail_field import expanded, mail_in
+from consumers.codecs.schemas import StoredSchema
+from consumers.mail.document import mail_document, mail_id
+from consumers.mail.fields import FIELDS
+from consumers.mail.versions import MODULES, versions
+
+__all__ = ["FORMAT"]
+
+FIELD = "mail"  # of a document
+
+
+def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
+    return mail_document
+
+
+def _writer(schema: StoredSchema) -> Writer:
+    return _write
+
+
+def _write(document: Mapping[str, Any]) -> bytes:
+    value = mail_in(document, FIELD)
+    if value is None:
+        raise ValueError(f'expected the mail in base64 in the field "{FIELD}"')
+    return value
+
+
+def _expanded(document: Document) -> Document:
+    return expanded(document, FIELD)
+
+
+FORMAT = WireFormat(
+    name="mail",
+    title="mail",
+    about="raw mail (RFC 5322, MIME), whose fields are given: subject, text, links and so on; "
+    "its id is the key, or else the Message-ID",
+    modules=MODULES,
+    extra="mail",
+    reader=_reader,
+    writer=_writer,
+    fields=FIELDS,
+    versions=versions,
+    identified=mail_id,
+    expanded=_expanded,
+)

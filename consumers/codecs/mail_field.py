@@ -1,0 +1,84 @@
+"""A mail as base64 in a field of a JSON record."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from consumers.base.errors import RecordError
+from consumers.codecs.format import Document
+from consumers.codecs.json_document import parse, plain
+from consumers.mail.document import mail_document
+
+__all__ = ["MailField", "expanded", "mail_in"]
+
+
+class MailField:
+    """Decodes JSON records, with the fields of the mail in one of their fields.
+
+    Parameters
+    ----------
+    field
+        The field that holds the mail.
+    parse
+        Decodes the JSON of a record.
+
+    Examples
+    --------
+    >>> documents = MailField("raw")
+    >>> documents(b'{"id": 7, "raw": "U3ViamVjdDogaGkKCg=="}')["subject"]
+    'hi'
+    """
+
+    def __init__(self, field: str, parse: Callable[[bytes | None], Document] = parse) -> None:
+        self._field, self._parse = field, parse
+
+    def __call__(self, value: bytes | None) -> Document:
+        """The document of a record. RecordError if it cannot be decoded."""
+        try:
+            document = _decode(plain(value))
+        except (msgspec.DecodeError, RecursionError):
+            document = self._parse(value)
+        return expanded(document, self._field)
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def expanded(document: Document, field: str) -> Document:
+    """The document with the fields of its mail instead of the mail; the same if it has none.
+
+    Raises
+    ------
+    RecordError
+        The field is no base64.
+    """
+    try:
+        value = mail_in(document, field)
+    except ValueError as error:
+        raise RecordError("unparsable", str(error)) from None
+    if value is None:
+        return document
+    return {**document, field: None, **mail_document(value)}
+
+
+def mail_in(document: Mapping[str, Any], field: str) -> bytes | None:
+    """The mail in a field of a document; None if the field is absent.
+
+    Raises
+    ------
+    ValueError
+        The field is no base64.
+    """
+    text = document.get(field)
+    if text is None:
+        return None
+    if isinstance(text, str):
+        try:
+            return binascii.a2b_base64(text)
+        except ValueError:
+            pass
+    raise ValueError(f"expected a mail in base64 in the field {field!r}, got another value")

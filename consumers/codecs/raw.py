@@ -1,0 +1,94 @@
+"""Observations of a format that decides their fields: mail and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from consumers.base.errors import ConfigError, RecordError
+from consumers.codecs.format import Document, WireFormat
+from consumers.codecs.json_document import parse
+from consumers.codecs.schemas import StoredSchema
+
+Documents = Callable[[bytes | None], Document]
+
+__all__ = ["JsonDocuments", "RawDocuments", "refused"]
+
+
+class RawDocuments:
+    """Decodes the records of a topic.
+
+    Parameters
+    ----------
+    wire
+        The format.
+
+    Examples
+    --------
+    >>> from consumers.codecs.registry import wire_format
+    >>> RawDocuments(wire_format("text"))(b"hello")
+    {'text': 'hello'}
+    """
+
+    def __init__(self, wire: WireFormat) -> None:
+        self._title = wire.title
+        self._read = wire.reader(StoredSchema("", ""), None)
+
+    def __call__(self, value: bytes | None) -> Document:
+        """The document of a record. RecordError if it cannot be decoded."""
+        if value is None:
+            raise RecordError("unparsable", f"expected {self._title}, got no value")
+        return self._read(value)
+
+
+class JsonDocuments:
+    """Decodes the JSON in which requests and files give such records.
+
+    Parameters
+    ----------
+    wire
+        The format.
+    rules
+        See `consumers.codecs.json_document`.
+
+    Examples
+    --------
+    >>> from consumers.codecs.registry import wire_format
+    >>> documents = JsonDocuments(wire_format("mail"), rules=3)
+    >>> documents(b'{"id": "7", "mail": "U3ViamVjdDogaGkKCg=="}')["subject"]
+    'hi'
+    """
+
+    def __init__(self, wire: WireFormat, rules: int) -> None:
+        self._expanded, self._rules = wire.expanded, rules
+
+    def __call__(self, value: bytes | None) -> Document:
+        """The document of a record. RecordError if it cannot be decoded."""
+        return self._expanded(parse(value, self._rules))
+
+
+def refused(journaled: Mapping[str, str], installed: Mapping[str, str]) -> Documents | None:
+    """A decoder that refuses all records, if they were parsed by something that is not installed;
+    else None.
+
+    A start compares the identities and is refused before. This is for the past: a replay with
+    another parser would give another model.
+
+    Examples
+    --------
+    >>> refused({"selectolax": "1.0.2"}, {"selectolax": "1.0.2"})
+    >>> refused({"selectolax": "1.0.2"}, {"selectolax": "1.0.3"})(b"")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    consumers.base.errors.ConfigError: these records were parsed by selectolax 1.0.2, ...
+    """
+    for name, version in journaled.items():
+        if (now := installed.get(name, "none")) != version:
+            return partial(_refuse, name, version, now)
+    return None
+
+
+def _refuse(name: str, version: str, now: str, value: bytes | None) -> Document:
+    raise ConfigError(
+        f"these records were parsed by {name} {version}, and {now} is installed: install "
+        f"{name}=={version} to replay them"
+    )

@@ -1,0 +1,166 @@
+"""[input]: where records come from, and what their bytes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from consumers.codecs.registry import lacking, wire_format, wire_formats
+from consumers.config.sections import FieldName, Section, Topic
+from consumers.config.units import shown_url, utc_text
+from consumers.transports.registry import forms, is_well_formed, transports
+from stream.data.schema import Kind
+
+__all__ = ["InputConfig"]
+
+
+def _transport(url: str) -> str:
+    if is_well_formed(url):
+        return url
+    raise ValueError(f"expected {forms()}, got {shown_url(url)!r}")
+
+
+def _wire_format(name: str) -> str:
+    known = wire_formats().get(name)
+    if known is None:
+        raise ValueError(f"expected {' or '.join(map(repr, wire_formats()))}, got {name!r}")
+    if missing := lacking(known):
+        raise ValueError(
+            f"{name!r} needs {', '.join(missing)}, which is not installed; run `pip install "
+            f"'headwater[{known.extra}]'`"
+        )
+    return name
+
+
+def _mail(field: str) -> str:
+    _wire_format("mail")
+    return field
+
+
+def _start(value: object) -> str:
+    return value if value in ("earliest", "latest") else utc_text(value)
+
+
+class InputConfig(Section):
+    """Where records come from. Part of the identity, except `transport` and `max_wait_ms`."""
+
+    transport: Annotated[str, AfterValidator(_transport)] = Field(
+        description="The log that holds every topic: "
+        + ", ".join(f"`{each.form}` ({each.about})" for each in transports().values())
+        + ". No default, because the location of data is never guessed."
+    )
+    observations: Topic = Field(
+        description="Topic of the observations. No default, because only you know your topic."
+    )
+    labels: Topic | None = Field(
+        default=None,
+        description="Topic of the labels that arrive later, as `{id, label}`. Default none, "
+        "because some inputs have the label inside the observation (`label`) and some have no "
+        "labels.",
+    )
+    format: Annotated[str, AfterValidator(_wire_format)] = Field(
+        default="json",
+        description="Format of the records in all topics of the service: "
+        + ", ".join(f"`{each.name}` ({each.about})" for each in wire_formats().values())
+        + ". `arrow` needs `pip install 'headwater[arrow]'`, see [howto/arrow.md](howto/arrow.md), "
+        "and `mail` `pip install 'headwater[mail]'`, see [records.md](records.md#mail). Formats "
+        "with schemas need `[registry]` and `pip install 'headwater[registry]'`; see "
+        "[howto/schema-registry.md](howto/schema-registry.md). Default `json`, because it needs "
+        "nothing else.",
+    )
+    mail: Annotated[FieldName, AfterValidator(_mail)] | None = Field(
+        default=None,
+        description="Field of a JSON observation that holds a raw mail in base64. The fields of "
+        'the mail are features, as with `format = "mail"`, beside those of `[features]`. Needs '
+        "`pip install 'headwater[mail]'`. Default none: records have no mail.",
+    )
+    reader_schema: str | None = Field(
+        default=None,
+        description="File with the reader's schema of the observations, for `avro`. Every "
+        "observation is converted to it by Avro's rules: fields that it does not have get its "
+        "defaults, and renamed fields are found by their aliases. Default none: each record keeps "
+        "the schema it was written with.",
+    )
+    id: FieldName = Field(
+        default="id",
+        description="Field with the observation's id, by its dotted path if nested. Labels "
+        "are joined by it. Where the field is absent, the record's key is the id. Default "
+        "`id`, the most common name.",
+    )
+    label: FieldName | None = Field(
+        default=None,
+        description="Field of the observation that holds its label, by its dotted path if "
+        "nested. The label is learned right after the prediction. Default none, because a "
+        "label that is known at once needs no prediction, so you have to ask for it.",
+    )
+    start: Annotated[str, BeforeValidator(_start)] = Field(
+        default="earliest",
+        description="Where the first run starts: `earliest`, `latest` or a time "
+        "(`2024-03-01T12:00:00Z`). Later runs continue from the journal. Default `earliest`, "
+        "because a model gets better with every record.",
+    )
+    max_wait_ms: int = Field(
+        default=500,
+        ge=0,
+        le=60_000,
+        description="How long the merge waits for a partition that is known to lag, in "
+        "milliseconds without a new record from any partition. Default 500: much longer than "
+        "a fetch, and shorter than a consumer of predictions notices.",
+    )
+
+    @field_validator("reader_schema")
+    @classmethod
+    def _readable(cls, text: str | None, info: ValidationInfo) -> str | None:
+        name = info.data.get("format")
+        if text is None or name is None:
+            return text
+        check = wire_format(name).check_reader
+        if check is None:
+            raise ValueError(
+                f"records in the format {name} have no reader's schema, Avro has; remove the key"
+            )
+        return check(text)
+
+    @model_validator(mode="after")
+    def _one_format(self) -> Self:
+        given = wire_format(self.format).fields
+        if self.mail is not None and self.format != "json":
+            raise ValueError(
+                f"mail is a field of JSON records, and format is {self.format!r}; remove one of "
+                "the two keys"
+            )
+        if given is not None and self.label is not None:
+            raise ValueError(
+                f"records in the format {self.format} have no label inside; remove label, and name "
+                "the topic of the labels in labels"
+            )
+        return self
+
+    @property
+    def fields(self) -> Mapping[str, Kind]:
+        """The fields that the format gives to every observation; empty if it gives none."""
+        if self.mail is not None:
+            return wire_format("mail").fields or {}
+        return wire_format(self.format).fields or {}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Name to version of what decides the values of `fields`."""
+        return dict(wire_format(self.format if self.mail is None else "mail").versions())
+
+    @property
+    def start_ms(self) -> int | None:
+        """`start` in ms since 1970; None for earliest and latest."""
+        if self.start in ("earliest", "latest"):
+            return None
+        return round(datetime.fromisoformat(self.start).timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Mail (RFC 5322, MIME) as flat documents of texts and numbers."""

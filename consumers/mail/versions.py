@@ -1,0 +1,29 @@
+"""What decides the words of a mail, with its version.
+
+Rule: another version may give other words from the same bytes, so it gives another model. Therefore
+these versions are part of the identity of a service that reads mail.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+
+from consumers.mail.fields import RULES
+
+__all__ = ["MODULES", "versions"]
+
+MODULES = ("fast_mail_parser", "selectolax", "publicsuffixlist")
+_PACKAGES = ("fast-mail-parser", "selectolax", "publicsuffixlist")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Name to version: the rules of this project, the parsers, and the Public Suffix List.
+
+    Examples
+    --------
+    >>> list(versions())
+    ['rules', 'fast-mail-parser', 'selectolax', 'publicsuffixlist']
+    """
+    return {"rules": str(RULES)} | {name: version(name) for name in _PACKAGES}

@@ -1,0 +1,256 @@
+"""Mail as a document: what a reader sees is found, and nothing that is broken raises."""
+
+from __future__ import annotations
+
+import email
+import random
+from email.policy import default
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from consumers.mail import limits
+from consumers.mail.charsets import decoded
+from consumers.mail.document import mail_document, mail_id
+from consumers.mail.fields import FIELDS
+from consumers.mail.headers import address_of
+from consumers.mail.links import link_of, urls_in
+from consumers.mail.markup import read_markup
+from consumers.mail.parts import fast, slow
+from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
+
+MULTI = b"Content-Type: multipart/mixed; boundary=x\n\n"
+
+
+def check(made: dict[str, object]) -> None:
+    """A document has its fields, within their bounds, as texts that can be encoded."""
+    assert list(made) == list(FIELDS)
+    for name, kind in FIELDS.items():
+        value = made[name]
+        if kind == "text":
+            assert isinstance(value, str)
+            assert "\0" not in value
+            most = limits.LONGEST_TEXT if name == "text" else limits.LONGEST_SHORT
+            assert len(value.encode()) <= 4 * most
+        else:
+            assert isinstance(value, int)
+
+
+def test_both_parsers_give_the_same_parts() -> None:
+    """The fast parser, and the standard library's, which reads what the fast one refuses."""
+    for value in mails(150):
+        found, expected = fast(value, set()), slow(value, set())
+
+        assert found == expected
+
+
+def test_document_has_what_the_standard_library_finds() -> None:
+    """Its newest policy, which is another way through another parser, has subject and words."""
+    for value in mails(60, seed=2):
+        made = mail_document(value)
+        message = email.message_from_bytes(value, policy=default)
+
+        body = message.get_body(("plain",))
+        assert body is not None
+        assert made["subject"] == message["subject"]
+        assert set(body.get_content().split()) <= set(made["text"].split())
+        assert made["parts"] == len(list(message.walk()))
+        assert address_of(str(message["from"])).address == "someone@shop.example.net"
+        assert mail_id(value) == str(message["message-id"]).strip("<>")
+        for each in message.iter_attachments():
+            assert (each.get_filename() or "") in made["attachments"]
+        check(made)
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "expected"),
+    [
+        (b"Subject: a\r\n b\r\n\tc\r\n\r\n", "subject", "a b c"),
+        (b"Subject: =?utf-8?B?Y2Fm?= =?utf-8?B?w6k=?=\n\n", "subject", "café"),
+        (b"Subject: caf\xe9\n\n", "subject", "café"),
+        (b"SUBJECT: one\nSubject: two\n\n", "subject", "one"),
+        (b"From x@y Mon Jan  1\nSubject: a\n\nb", "subject", "a"),
+        (b"\xef\xbb\xbfSubject: a\n\nb", "subject", "a"),
+        (b"Subject: a\rX: b\r\rc", "text", "c"),
+        (b"no header\nat all\n", "text", "no header\nat all"),
+        (b"Subject: a\nno header\nB: c\n\nd", "text", "no header\nB: c\n\nd"),
+        (b"\n\nbo\0dy", "text", "body"),
+        (b"Content-Transfer-Encoding: base64\n\naGVs!bG8\0=", "text", "hello"),
+        (b"Content-Transfer-Encoding: base64\n\naGVsbG8gd29ybG", "text", "hello worl"),
+        (b"Content-Transfer-Encoding: quoted-printable\n\n=41=ZZ=", "text", "A=ZZ"),
+        (b"Content-Transfer-Encoding: x-none\n\nhello", "text", "hello"),
+        (b"Content-Type: text/plain; charset=x-none\n\ncaf\xc3\xa9", "text", "café"),
+        (b"Content-Type: text/plain; charset=us-ascii\n\ncaf\xc3\xa9", "text", "café"),
+        (b"Content-Type: text/plain; charset=utf-8\n\ncaf\xe9", "text", "café"),
+        (b'Content-Type: text/plain; charset="GB2312"\n\n\xc4\xe3', "text", "你"),
+        (b"Content-Type: multipart/mixed\n\n--x\n\nhi\n--x--\n", "text", "--x\n\nhi\n--x--"),
+        (b"Content-Type: multipart/mixed; boundary=y\n\n--x\n\nhi\n", "text", "--x\n\nhi"),
+        (MULTI + b"pre\n--x\nContent-Type: text/html\n\n<p>hi\n--x\n\nmore", "text", "hi\nmore"),
+        (MULTI + b"--x\n\nsame  words\n--x\n\nsame words\n--x--", "text", "same  words"),
+        (b"Content-Type: message/rfc822\n\nSubject: in\n\ninside", "text", "inside"),
+        (b"Reply-To: Jo <jo@a.example.org>\n\n", "reply_to", "Jo jo@a.example.org example_org"),
+        (MULTI + b"--x\nContent-Type: image/png; name=A.PNG\n\n", "attachments",
+         "image_png suffix_png A.PNG"),
+        (b"\n\nhttp://a.xn--bcher-kva.de/b?c", "links", "a.xn--bcher-kva.de/b xn_bcher_kva_de"),
+        ("\n\nhttp://a.bücher.de/b".encode(), "links", "a.bücher.de/b xn_bcher_kva_de"),
+    ],
+)  # fmt: skip
+def test_broken_and_odd_mails_are_read(value: bytes, field: str, expected: str) -> None:
+    """Each as far as it can be read."""
+    assert mail_document(value)[field] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (b"Content-Type: multipart/mixed\n\n--x\n\nhi\n--x--\n", "wrong_malformed"),
+        (b"Content-Type: text/plain; charset=x-none\n\n\xff", "wrong_unknown_charset"),
+        (b"Content-Type: text/plain; charset=utf-8\n\n\xff", "wrong_bad_charset"),
+        (b"\n\nbo\0dy", "wrong_nul"),
+        (b"\n\n" + b"x" * 70_000, "wrong_cut"),
+        (b"\n\n" + b"x" * 2_000_000, "wrong_cut"),
+        (b"Subject: " + b"=?utf-8?Q?a?= " * 2000 + b"\n\n", "wrong_malformed"),
+        (b"From: a@x.org\nReply-To: b@y.org\n\n", "reply_to_differs"),
+        (
+            b"Content-Type: text/html\n\n<a href='http://bad.org'>http://good.org</a>",
+            "link_shows_another",
+        ),
+        (b"Content-Type: text/html\n\n<p hidden>x</p>", "hidden_text"),
+        (b"\n\nhttp://192.0.2.1/", "link_address"),
+        (b"\n\nhttp://user@x.org:8080/", "link_userinfo"),
+        (b"\n\nhttp://a.xn--bcher-kva.de/", "link_idn"),
+    ],
+)
+def test_what_is_odd_is_a_word_of_the_structure(value: bytes, word: str) -> None:
+    """So a model can learn from it, and a person can count it."""
+    assert word in mail_document(value)["structure"].split()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_no_mail_raises(seed: int, markup: bool) -> None:
+    """Mails with damages give a document, and the same one again."""
+    rng = random.Random(seed)
+    value = mail(rng)
+    if markup:
+        value = b"Content-Type: text/html\n\n" + hostile_markup(rng).encode()
+    value = damaged(value, rng)
+
+    made = mail_document(value)
+
+    check(made)
+    assert made == mail_document(value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["", MULTI.decode(), "A: b\n\n"]))
+@example(b"", "")
+@example(b" folded: first\n\n", "")
+def test_no_bytes_raise(value: bytes, before: str) -> None:
+    """Bytes of any kind are a mail."""
+    check(mail_document(before.encode() + value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"Subject: " + b"a" * 10_000_000 + b"\n\nb",
+        b"\n\n" + b"a" * 10_000_000,
+        b"\n\n" + b"www." * 250_000,
+        b"\n\n" + b"://" * 300_000,
+        b"Subject: a\n" + b" b\n" * 300_000,
+        b"".join(b"X-%d: y\n" % n for n in range(100_000)) + b"\n",
+        b"Subject: " + b"=?utf-8?B?aGVsbG8=?= " * 50_000 + b"\n\n",
+        MULTI + b"--x\n\n" * 200_000,
+        b"".join(b"Content-Type: multipart/a; boundary=%d\n\n--%d\n" % (n, n) for n in range(2000)),
+        b"Content-Type: message/rfc822\n\n" * 20_000,
+        b"Content-Type: multipart/digest; boundary=x\n\n" + b"--x\n\n" * 30_000,
+        b"Content-Type: text/html\n\n" + b"<div>" * 100_000,
+        b"Content-Type: text/html\n\n" + b"<b>" * 100_000,
+        b"Content-Type: text/html\n\n" + b"<p style='display:none'>" * 40_000,
+        b"Content-Type: text/html\n\n" + b"<a href=http://a.org>" * 40_000,
+        b"Content-Type: text/plain; charset=punycode\n\n" + b"a-b\xff" * 200_000,
+    ],
+    ids=lambda value: value[-30:].decode("latin-1"),
+)  # fmt: skip
+def test_large_mails_end_soon(value: bytes) -> None:
+    """Within bounds, whatever is repeated. 10 s is a bound for a busy machine."""
+    began = perf_counter()
+
+    made = mail_document(value)
+
+    check(made)
+    assert made["size"] == len(value)
+    assert perf_counter() - began < 10
+
+
+def test_ids_come_from_the_headers_only() -> None:
+    """A Message-ID in the body is a quotation; without one the bytes have a hash."""
+    quoted = b"Subject: a\n\nMessage-ID: <7@x.org>\n"
+
+    assert mail_id(b"message-id:\n <7@x.org>\n\n") == "7@x.org"
+    assert mail_id(quoted).startswith("sha256:")
+    assert mail_id(quoted) == mail_id(quoted)
+    assert mail_id(b"Message-ID: <" + b"x" * 600 + b">\n\n").startswith("sha256:")
+
+
+def test_markup_separates_blocks_and_joins_inline_elements() -> None:
+    """Words that are split by inline elements are whole; hidden texts are apart."""
+    made = read_markup(
+        "<p>V<b>i</b>ag<span></span>ra</p>b<TABLE><tr><td>c</td><TD>d<br>e</table>"
+        "<div style='DISPLAY : none'>no<b style='opacity:0'>t</b></div><script>x</script>"
+        "<span style='font-size:0.9em'>f &amp; g</span>"
+    )
+
+    assert made.text == "Viagra\nb\nc\nd\ne\nf & g"
+    assert made.hidden.replace("\n", "") == "not"
+
+
+def test_nested_hidden_elements_are_read_once() -> None:
+    """An element with two reasons to be hidden inside one of them."""
+    made = read_markup("<div hidden style='display:none'>a<p hidden style='opacity:0'>b</p></div>c")
+
+    assert (made.text, made.hidden.split()) == ("c", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a HTTPS://x.org/(b) c", ["HTTPS://x.org/"]),
+        ("WWW.x.org, mailto:a@b.org a.www.x.org", ["www.x.org"]),
+        ("hxxp://x.org", ["hxxp://x.org"]),
+        ("://x.org", ["http://x.org"]),
+        ("no links, x.org", []),
+    ],
+)
+def test_urls_of_a_text(text: str, expected: list[str]) -> None:
+    """Without what is around them."""
+    assert urls_in(text) == expected
+
+
+@pytest.mark.parametrize("url", ["mailto:a@b.org", "#top", "/path", "cid:7", "", "://"])
+def test_links_without_a_host_are_none(url: str) -> None:
+    """They lead nowhere else."""
+    assert link_of(url) is None
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-7", "utf-16", "gb2312", "punycode", "zlib", "\0", "é", "x" * 99]
+)
+def test_any_charset_gives_a_text(charset: str) -> None:
+    """Also with bytes that are not in it, and lone surrogates of UTF-7."""
+    for content in (b"", b"+2AA-", b"\xff\xfe\xff", bytes(range(256))):
+        decoded(content, charset)[0].encode()
+
+
+def test_no_parser_is_imported_before_a_mail() -> None:
+    """The fields and the id of a mail need no package that is not always installed."""
+    for name in ("fields", "links", "markup", "parts"):
+        source = Path(f"{limits.__file__}").with_name(f"{name}.py").read_text(encoding="utf-8")
+
+        assert "\nfrom selectolax" not in source
+        assert "\nfrom fast_mail_parser" not in source
+        assert "\nfrom publicsuffixlist" not in source
