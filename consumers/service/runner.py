@@ -400,6 +400,7 @@ class Runner:
                 continue
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
+            rows = 0
             for piece, skips in pieces(batch, clock, live, guard, trials):
                 _report(guard.findings)
                 if self._stop.is_set():
@@ -409,11 +410,12 @@ class Runner:
                     owner, live, found, piece, clock, guard, aside, skips=skips, check=absent.left
                 )
                 event = replace(event, seconds=time.perf_counter() - started)
+                rows += event.records
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
-            if due(len(batch)):
+            if due(rows):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break

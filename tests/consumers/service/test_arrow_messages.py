@@ -20,6 +20,7 @@ from tests.consumers.arrow_tables import ArrowService, fill, in_messages
 from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, phishing
 from tests.consumers.service.test_runner import Flaky
+from tests.consumers.timetravel.test_relearn import NEW, cut_to, learned
 
 pa = pytest.importorskip("pyarrow")
 
@@ -215,6 +216,28 @@ def test_silence_is_journaled_by_row(made) -> None:
     assert view.labels["silence"]
     assert any(e.against for e in service.entries())
     assert service.rebuilt(more=more).shard.view().labels == view.labels
+
+
+def test_history_has_whole_messages(made) -> None:
+    """A rollback removes them, and relearning reads them again, as those of a fresh service."""
+    service, fresh, cut = made(), made(), made()
+    for each in (service, fresh, cut):
+        fill(each.log, MESSAGES, RECORDS)
+    service.run(max_records=60)
+    cut.run(max_records=60)
+    fresh.run(max_records=45, model=NEW)
+    before = predicted(service)
+    learned(service, model=NEW)
+
+    assert predicted(service) == before
+    changed = service.rebuilt(model=NEW).shard
+    assert changed.fingerprint() == fresh.rebuilt(model=NEW).shard.fingerprint()
+    middle = 1 + len(cut.entries()) // 2
+    then = cut.rebuilt(middle).shard.view()
+    cut_to(cut, middle)
+    now = cut.rebuilt().shard.view()
+    assert (now.observations, now.learned) == (then.observations, then.learned)
+    assert now.positions[Partition("obs", 0)] == len(MESSAGES)
 
 
 def write(service: Service, values: list[bytes]) -> None:
