@@ -20,7 +20,7 @@ from consumers.codecs.json import DecodedObservations, JsonLabels
 from stream.data.block import Rows
 from stream.data.schema import Schema
 
-__all__ = ["MessageReader", "MessageRows", "by_row", "joined"]
+__all__ = ["ByRow", "MessageReader", "MessageRows", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,48 @@ class MessageReader(Protocol):
         """The rows, at most so many. RecordError if none of them can be used."""
 
 
-def by_row(
+class ByRow:
+    """Makes a record of each row.
+
+    Parameters
+    ----------
+    reader
+        Reads the messages; None: a message is one record, and batches stay as they are.
+    labels
+        Decodes the records of `label_topics`.
+    schema
+        The features.
+    """
+
+    def __init__(
+        self,
+        reader: MessageReader | None,
+        labels: JsonLabels,
+        label_topics: Collection[str],
+        schema: Schema,
+    ) -> None:
+        self._reader, self._labels = reader, labels
+        self._label_topics, self._schema = label_topics, schema
+
+    def __call__(
+        self, batch: Batch, passed: dict[int, RecordError], most: int
+    ) -> tuple[Batch, dict[int, RecordError]]:
+        """The batch with a record for each row, already decoded, and which records are not decoded.
+
+        Parameters
+        ----------
+        passed
+            Index in the batch to the error of messages and labels that are not decoded.
+        most
+            The largest number of rows of a message.
+        """
+        if self._reader is None:
+            return batch, passed
+        topics, schema = self._label_topics, self._schema
+        return _by_row(batch, topics, passed, self._reader, self._labels, schema, most), {}
+
+
+def _by_row(
     batch: Batch,
     label_topics: Collection[str],
     passed: Mapping[int, RecordError],
@@ -61,19 +102,6 @@ def by_row(
     schema: Schema,
     most: int,
 ) -> Batch:
-    """The rows of a batch, already decoded, in order.
-
-    Parameters
-    ----------
-    passed
-        Index in the batch to the error of messages and labels that are not decoded.
-    reader
-        Reads the messages.
-    labels
-        Decodes the records of `label_topics`.
-    most
-        The largest number of rows of a message.
-    """
     is_label = [p.topic in label_topics for p in batch.partitions]
     counts, whole = np.ones(len(batch), dtype=np.int64), np.ones(len(batch), dtype=np.bool_)
     observed: list[DecodedObservations] = []

@@ -391,7 +391,7 @@ class Runner:
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break
-                if due(0):
+                if due(live):
                     self._snapshot(live, writer)
                 if time.monotonic() - confirmed > CONFIRM_SECONDS:
                     with self._keeping(due, live, writer):
@@ -400,7 +400,6 @@ class Runner:
                 continue
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
-            rows = 0
             for piece, skips in pieces(batch, clock, live, guard, trials):
                 _report(guard.findings)
                 if self._stop.is_set():
@@ -410,12 +409,11 @@ class Runner:
                     owner, live, found, piece, clock, guard, aside, skips=skips, check=absent.left
                 )
                 event = replace(event, seconds=time.perf_counter() - started)
-                rows += event.records
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
-            if due(rows):
+            if due(live):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break
@@ -552,14 +550,16 @@ class _Due:
         self._seconds = config.snapshots.every_seconds
         # A shard taken over from a standby is not in a snapshot yet.
         self._records = live.replayed if live.rebuilt else max(1, live.replayed)
+        self._seen = live.shard.records
         self._at = time.monotonic()
 
     @property
     def changed(self) -> bool:
         return self._records > 0
 
-    def __call__(self, records: int) -> bool:
-        self._records += records
+    def __call__(self, live: LiveShard) -> bool:
+        seen = live.shard.records
+        self._records, self._seen = self._records + seen - self._seen, seen
         late = self.changed and time.monotonic() - self._at >= self._seconds
         if not late and self._records < self._every:
             return False

@@ -31,7 +31,7 @@ from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.raw import JsonDocuments, RawDocuments, refused
 from consumers.codecs.registry import prediction_writer, wire_format
-from consumers.codecs.rows import MessageReader
+from consumers.codecs.rows import ByRow
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
@@ -225,10 +225,11 @@ class ShardSpec:
         identified = None if schemas is None else wire_format(self.wire).identified
         return self._decoder(self._observations(schemas), identified)
 
-    def message_reader(self) -> MessageReader | None:
-        """The reader of messages with many rows; None if a message is one record."""
+    def by_row(self, labels: JsonLabels) -> ByRow:
+        """Makes records of the rows of messages, if the wire format has such messages."""
         rows = wire_format(self.wire).rows
-        return None if rows is None else rows.reader(self._decoder(lambda document: document))
+        reader = None if rows is None else rows.reader(self._decoder(lambda document: document))
+        return ByRow(reader, labels, self.label_topics, self.schema)
 
     def _decoder(
         self,

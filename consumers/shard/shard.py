@@ -20,7 +20,6 @@ from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order
-from consumers.codecs.rows import by_row
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
 from consumers.shard.challengers import ChallengerSet
@@ -98,7 +97,7 @@ class Shard:
         self.schemas = SchemaBook()
         self._observations = spec.decoder(self.schemas)
         self._labels = spec.label_decoder(self.schemas)
-        self._messages = spec.message_reader()
+        self._by_row = spec.by_row(self._labels)
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._bad: Counter[str] = Counter()  # by field
@@ -117,6 +116,11 @@ class Shard:
     def learned(self) -> int:
         """How many labels the model has learned."""
         return self._counts["learned"]
+
+    @property
+    def records(self) -> int:
+        """How many records it has processed; of a message with rows each row counts."""
+        return self._counts["records"]
 
     @property
     def challenger_set(self) -> ChallengerSet:
@@ -295,16 +299,6 @@ class Shard:
             now,
             fields_of(x, check) if check else None,
         )
-
-    def _by_row(
-        self, batch: Batch, passed: dict[int, RecordError], max_rows: int
-    ) -> tuple[Batch, dict[int, RecordError]]:
-        """The batch with a record for each row, and which records are not decoded."""
-        if self._messages is None:
-            return batch, passed
-        labels, topics = self._labels, self.spec.label_topics
-        rows = by_row(batch, topics, passed, self._messages, labels, self.spec.schema, max_rows)
-        return rows, {}
 
     def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:
         """Use the journaled decisions from here on."""
