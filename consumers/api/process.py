@@ -175,7 +175,8 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
         return dict(remotes)
 
     def opened() -> Log:
-        return open_log(config.input.transport, kafka=config.kafka)
+        source = config.input
+        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
 
     http = config.http
     try:

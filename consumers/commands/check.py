@@ -314,7 +314,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
         _check_left(config, range(config.scale.shards), report)
         return
     try:
-        log = open_log(url, kafka=config.kafka)
+        log = open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
         try:
             topics = log.topics()
             report.fine("transport", url)

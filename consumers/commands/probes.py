@@ -41,7 +41,9 @@ def probe_log(config: Config, report: Report) -> None:
     if is_absent(url):  # `check` reports it, and opening would create it
         return
     try:
-        with closing(open_log(url, kafka=config.kafka)) as log:
+        with closing(
+            open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
+        ) as log:
             topics = [t for t in dict.fromkeys(config.topics.values()) if t in log.topics()]
             _probe_speed(log, topics, report)
             _probe_write(config, log, report)

@@ -118,7 +118,8 @@ def _serve(
         build(model)  # report a wrong parameter before anything is opened
 
     def opened() -> Log:
-        return open_log(config.input.transport, kafka=config.kafka)
+        source = config.input
+        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
 
     def compiling(line: str) -> None:
         serving.detail = "compiling kernels"
@@ -342,7 +343,8 @@ def served(
     open_to_all = not http.loopback and not closed
 
     def opened() -> Log:
-        return open_log(config.input.transport, kafka=config.kafka)
+        source = config.input
+        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
 
     def models() -> Mapping[int, StatusFeed]:
         running = runner.status_feeds()  # first: a request without a shard gets the first one

@@ -193,7 +193,9 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
         return found, f"{url} does not exist"
     out = []
     try:
-        with contextlib.closing(open_log(url, kafka=config.kafka)) as log:
+        with contextlib.closing(
+            open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
+        ) as log:
             refusal = refusals(config, log, open_store(config, shard), shard)
             for one in found:
                 if one.about is not None and one.positions is not None:

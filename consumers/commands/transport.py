@@ -92,12 +92,14 @@ def open_chosen(
             "for example --transport sqlite:feed.db"
         )
     kafka: Mapping[str, object] | None = None
+    key_headers: Mapping[str, str] = {}
     if config is not None:
         from consumers.config import load
 
         settings = load(config)
         transport, kafka = settings.input.transport, settings.kafka
+        key_headers = settings.input.key_headers
     url = str(transport)
     if existing and is_absent(url):
         raise ConfigError(f"{url}: no such file; `headwater produce` creates one")
-    return url, open_log(url, kafka=kafka)
+    return url, open_log(url, kafka=kafka, key_headers=key_headers)

@@ -97,6 +97,13 @@ class InputConfig(Section):
         "are joined by it. Where the field is absent, the record's key is the id. Default "
         "`id`, the most common name.",
     )
+    id_header: FieldName | None = Field(
+        default=None,
+        description="Header of the observation's record that holds the id, such as `ce_id` of "
+        "CloudEvents in binary mode. `id` is then this name too, unless it is given: an "
+        "observation with a field of this name has its id there, and one without header and "
+        "field has the record's key. Default none: headers are not read.",
+    )
     label: FieldName | None = Field(
         default=None,
         description="Field of the observation that holds its label, by its dotted path if "
@@ -117,6 +124,22 @@ class InputConfig(Section):
         "milliseconds without a new record from any partition. Default 500: much longer than "
         "a fetch, and shorter than a consumer of predictions notices.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _id_is_in_the_header(cls, given: object) -> object:
+        if isinstance(given, Mapping) and isinstance(name := given.get("id_header"), str):
+            return {"id": name, **given}
+        return given
+
+    @model_validator(mode="after")
+    def _rows_have_no_headers(self) -> Self:
+        if self.id_header is not None and wire_format(self.format).rows is not None:
+            raise ValueError(
+                f"rows of {self.format} messages have no headers of their own, so id_header cannot "
+                "hold their ids; remove the key and name the column in id"
+            )
+        return self
 
     @field_validator("reader_schema")
     @classmethod
@@ -157,6 +180,11 @@ class InputConfig(Section):
     def versions(self) -> dict[str, str]:
         """Name to version of what decides the values of `fields`."""
         return dict(wire_format(self.format if self.mail is None else "mail").versions())
+
+    @property
+    def key_headers(self) -> dict[str, str]:
+        """The headers that replace keys; see `consumers.transports.open_log`."""
+        return {} if self.id_header is None else {self.observations: self.id_header}
 
     @property
     def start_ms(self) -> int | None:

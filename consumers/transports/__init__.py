@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from consumers.transports.registry import transport_of
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders, transport_of
 
 if TYPE_CHECKING:
     from consumers.transports.protocol import Log
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["open_log"]
 
 
-def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
+def open_log(
+    url: str,
+    *,
+    kafka: Mapping[str, object] | None = None,
+    key_headers: KeyHeaders = NO_KEY_HEADERS,
+) -> Log:
     """Open the log that a URL names; the clients of other transports are not imported.
 
     Parameters
@@ -25,6 +30,10 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
         For example `sqlite:feed.db`. docs/config.md lists the transports.
     kafka
         Options for the Kafka client; the other transports ignore them.
+    key_headers
+        Topic to the name of a header. `read` and `poll` return its value as the key of a record. A
+        record without the header, or without a value, keeps its own key. Only the headers of these
+        topics are read.
 
     Raises
     ------
@@ -43,4 +52,4 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
     >>> log.end_offsets([Partition("flowers", 0)])
     {Partition(topic='flowers', number=0): 1}
     """
-    return transport_of(url).open(url.partition(":")[2], {} if kafka is None else kafka)
+    return transport_of(url).open(url.partition(":")[2], kafka or {}, key_headers)

@@ -21,8 +21,9 @@ from consumers.base.records import (
     Uncommitted,
 )
 from consumers.transports.protocol import ANY, Demand, nothing
+from consumers.transports.registry import KeyHeaders
 
-__all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller"]
+__all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller", "keyed"]
 
 _CHUNK = 1000  # records a chunk of `read` and `follow`
 _CHUNK_BYTES = 4 * 2**20  # and bytes, except for one larger record
@@ -46,11 +47,48 @@ class FetchSource(Protocol):
         """The same with headers; empty if there is no record."""
 
 
-class FetchingLog(ABC):
-    """The methods of `Log` that need only a source."""
+def keyed(source: FetchSource, key_headers: KeyHeaders) -> Fetch:
+    """`source.fetch`, with the keys from headers; see `open_log`."""
+    if not key_headers:
+        return source.fetch
 
-    def __init__(self, source: FetchSource) -> None:
-        self._source = source
+    def fetch(partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
+        name = key_headers.get(partition.topic)
+        if name is None:
+            return source.fetch(partition, start, limit, max_bytes)
+        records = source.fetch_records(partition, start, limit, max_bytes)
+        if not records:
+            return None
+        found = Fetched(
+            partition,
+            [r.offset for r in records],
+            [r.timestamp for r in records],
+            [_key(record, name) for record in records],
+            [r.value for r in records],
+        )
+        return found.head(found.within(max_bytes))
+
+    return fetch
+
+
+def _key(record: Record, name: str) -> bytes | None:
+    headers = () if record.value is None else record.headers
+    return next((value for header, value in headers if header == name), record.key)
+
+
+class FetchingLog(ABC):
+    """The methods of `Log` that need only a source.
+
+    Parameters
+    ----------
+    source
+        Gives the records.
+    key_headers
+        See `open_log`.
+    """
+
+    def __init__(self, source: FetchSource, key_headers: KeyHeaders) -> None:
+        self._source, self._fetch = source, keyed(source, key_headers)
 
     @abstractmethod
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -74,7 +112,7 @@ class FetchingLog(ABC):
         TransportError
             The log ends before the requested end.
         """
-        return _chunks(self._source, starts, ends, demand)
+        return _chunks(self._source.url, self._fetch, starts, ends, demand)
 
     def follow(
         self,
@@ -112,7 +150,8 @@ class FetchingLog(ABC):
 
 
 def _chunks(
-    source: FetchSource,
+    url: str,
+    fetch: Fetch,
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
     demand: Demand,
@@ -130,11 +169,11 @@ def _chunks(
             if partition in full:
                 continue
             room = min(demand.room, _CHUNK_BYTES)
-            chunk = source.fetch(partition, position, min(left, _CHUNK), room)
+            chunk = fetch(partition, position, min(left, _CHUNK), room)
             if chunk is None:
                 raise TransportError(
                     f"expected records of {partition} up to offset {ends[partition]} in "
-                    f"{source.url}, but it ends at {position}: use an end within the log"
+                    f"{url}, but it ends at {position}: use an end within the log"
                 )
             positions[partition] = chunk.offsets[-1] + 1
             yield chunk

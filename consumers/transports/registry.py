@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from consumers.transports.protocol import Log
 
 __all__ = [
+    "NO_KEY_HEADERS",
+    "KeyHeaders",
     "Transport",
     "forms",
     "is_well_formed",
@@ -31,6 +33,10 @@ __all__ = [
     "transports",
     "unknown_transport",
 ]
+
+
+KeyHeaders = Mapping[str, str]  # topic to the header that replaces the keys of its records
+NO_KEY_HEADERS: KeyHeaders = {}
 
 
 def _nothing() -> None:
@@ -52,8 +58,9 @@ class Transport:
     pattern
         Regular expression of what follows the scheme and the colon in a configuration.
     open
-        Makes the log from what follows the colon and the section [kafka]. It imports the client
-        only when it is called. ConfigError if the URL names no log of this transport.
+        Makes the log from what follows the colon, the section [kafka], and the headers that replace
+        keys (see `open_log`). It imports the client only when it is called. ConfigError if the URL
+        names no log of this transport.
     transactions
         Whether outputs, journal record and offsets are committed together. Without transactions,
         `exactly_once` is refused.
@@ -84,7 +91,7 @@ class Transport:
     form: str
     about: str
     pattern: str
-    open: Callable[[str, Mapping[str, object]], Log]
+    open: Callable[[str, Mapping[str, object], KeyHeaders], Log]
     transactions: bool
     takes_over: bool
     groups: bool = False

@@ -246,7 +246,7 @@ class World:
         consumer = partial(Consumer, self._broker, self._weather)
         clients = {
             "KafkaConsumer": consumer,
-            "column_consumer": lambda settings, together=False: consumer(**settings),
+            "column_consumer": lambda settings, **_: consumer(**settings),
             "BatchProducer": partial(Producer, self._broker, self._weather, self._lies),
             "KafkaAdminClient": partial(Admin, self._broker, self._weather),
             "within": self._within,

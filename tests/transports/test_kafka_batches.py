@@ -89,6 +89,24 @@ def test_columns_are_the_records_the_client_reads(records, compression, appends)
         assert list(map(len, found)) == [len(records)] * 4
 
 
+@settings(max_examples=80, deadline=None)
+@given(records_of_a_partition, CODES, st.sampled_from(["a", "é", ""]))
+def test_keys_from_headers_are_those_the_client_reads(records, compression, name) -> None:
+    """The first header of the name, where a record has one and a value."""
+    named = [
+        r._replace(headers=((name, b"id"), *r.headers) if r.key else r.headers) for r in records
+    ]
+    expected = []
+    for record in named:
+        headers = () if record.value is None else record.headers
+        expected.append(next((v for n, v in headers if n == name), record.key))
+    (data,) = batches(named, compression)
+    found = columns(DefaultRecordBatch(bytearray(data)), key_header=name)
+
+    assert found == one_by_one(DefaultRecordBatch(bytearray(data)), name)
+    assert found[2] == expected
+
+
 def read_by_the_client(log: bytearray) -> object:
     """The columns, or what is wrong."""
     try:

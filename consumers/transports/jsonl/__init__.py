@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from consumers.transports.registry import Transport, unknown_transport
+from consumers.transports.registry import KeyHeaders, Transport, unknown_transport
 
 if TYPE_CHECKING:
     from consumers.transports.protocol import Log
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["TRANSPORT"]
 
 
-def _open(path: str, _: Mapping[str, object]) -> Log:
+def _open(path: str, _: Mapping[str, object], key_headers: KeyHeaders) -> Log:
     if not path:
         raise unknown_transport("jsonl:")
     from consumers.transports.jsonl.log import JsonLinesLog
 
-    return JsonLinesLog(path)
+    return JsonLinesLog(path, key_headers=key_headers)
 
 
 _NOTES = """\

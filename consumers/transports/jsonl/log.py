@@ -36,9 +36,10 @@ from consumers.base.records import (
     Topic,
     record_bytes,
 )
-from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
+from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
 from consumers.transports.jsonl.lines import Row, decode, encode
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile"]
 
@@ -342,6 +343,8 @@ class JsonLinesLog(FetchingLog):
     ----------
     path
         The directory. It is created if it is missing; its parent has to exist.
+    key_headers
+        See `open_log`.
 
     Raises
     ------
@@ -362,9 +365,9 @@ class JsonLinesLog(FetchingLog):
     ([0], [b'{"petals": 5}'])
     """
 
-    def __init__(self, path: str) -> None:
-        self._directory = _Directory(Path(path))
-        super().__init__(self._directory)
+    def __init__(self, path: str, key_headers: KeyHeaders = NO_KEY_HEADERS) -> None:
+        self._directory, self._key_headers = _Directory(Path(path)), key_headers
+        super().__init__(self._directory, key_headers)
         self._owners: list[JsonLinesOwner] = []
 
     def topics(self) -> dict[str, int]:
@@ -411,7 +414,8 @@ class JsonLinesLog(FetchingLog):
         """Become the owner of a shard; FencedError while another one is alive."""
         directory = _Directory(self._directory.root)
         directory.ends(inputs)
-        owner = JsonLinesOwner(directory, name, shard, inputs)
+        fetch = keyed(directory, self._key_headers)
+        owner = JsonLinesOwner(directory, name, shard, inputs, fetch)
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
@@ -438,9 +442,14 @@ class JsonLinesOwner(FetchingOwner):
     fenced = ""  # nobody is: a second owner is refused
 
     def __init__(
-        self, directory: _Directory, name: str, shard: int, inputs: Sequence[Partition]
+        self,
+        directory: _Directory,
+        name: str,
+        shard: int,
+        inputs: Sequence[Partition],
+        fetch: Fetch,
     ) -> None:
-        self._directory = directory
+        self._directory, self._fetch_chunk = directory, fetch
         self._name, self._shard = name, shard
         self._inputs = inputs
         super().__init__(Poller(inputs, self._fetch, partial(directory.signatures, inputs)))
@@ -485,7 +494,7 @@ class JsonLinesOwner(FetchingOwner):
     def _fetch(
         self, partition: Partition, start: int, limit: int, max_bytes: int
     ) -> Fetched | None:
-        chunk = self._directory.fetch(partition, start, limit, max_bytes)
+        chunk = self._fetch_chunk(partition, start, limit, max_bytes)
         if self._directory.file(partition).rewritten:
             raise InputChangedError(
                 f"{partition} has other records before offset {start}: its file was replaced while "

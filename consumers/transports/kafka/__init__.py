@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import without_login
-from consumers.transports.registry import Transport, unknown_transport
+from consumers.transports.registry import KeyHeaders, Transport, unknown_transport
 
 if TYPE_CHECKING:
     from consumers.transports.protocol import Log
@@ -17,14 +17,14 @@ __all__ = ["TRANSPORT"]
 _SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
 
 
-def _open(rest: str, options: Mapping[str, object]) -> Log:
+def _open(rest: str, options: Mapping[str, object], key_headers: KeyHeaders) -> Log:
     url = f"kafka:{rest}"
     if not rest.startswith("//"):
         raise unknown_transport(url)
     servers = _servers(url)
     from consumers.transports.kafka.log import KafkaLog
 
-    return KafkaLog(servers, options)
+    return KafkaLog(servers, options, key_headers)
 
 
 def _servers(url: str) -> list[str]:

@@ -32,8 +32,15 @@ _LONGEST = 32  # maximum size of a record without key, value and headers
 _NO_HEADERS = b"\x00"
 
 
-def columns(batch: Any, most: int = 1 << 62) -> Columns:
+def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> Columns:
     """Offsets, timestamps, keys and values of a fetched batch whose checksum was verified.
+
+    Parameters
+    ----------
+    most
+        To how many bytes it may decompress.
+    key_header
+        The header whose value is the key of a record that has both; None: no header is read.
 
     Raises
     ------
@@ -43,7 +50,7 @@ def columns(batch: Any, most: int = 1 << 62) -> Columns:
         The library of its codec is missing, or it decompresses to more than `most` bytes.
     """
     if batch.magic < _MAGIC:
-        return one_by_one(batch)
+        return one_by_one(batch, key_header)
     data, at, count = bytes(batch._buffer), batch._pos, batch.records_count
     if batch.compression_type != batch.CODEC_NONE:
         batch._assert_has_codec(batch.compression_type)
@@ -60,18 +67,53 @@ def columns(batch: Any, most: int = 1 << 62) -> Columns:
     else:
         times = (parts[:, 0] + batch.first_timestamp).tolist()
     offsets: list[int] = (parts[:, 1] + batch.base_offset).tolist()
-    return offsets, times, _cut(data, parts[:, 2:4]), _cut(data, parts[:, 4:6])
+    keys, values = _cut(data, parts[:, 2:4]), _cut(data, parts[:, 4:6])
+    if key_header is not None:
+        keys = _keys_from_headers(data, parts, keys, key_header.encode())
+    return offsets, times, keys, values
 
 
-def one_by_one(batch: Any) -> Columns:
+def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
     """The same by the client's own iteration, for any format: the slow, obvious implementation."""
     offsets, times, keys, values = [], [], [], []
     for record in batch:
         offsets.append(record.offset)
         times.append(record.timestamp)
-        keys.append(record.key)
+        headers = () if record.value is None else record.headers
+        keys.append(next((value for name, value in headers if name == key_header), record.key))
         values.append(record.value)
     return offsets, times, keys, values
+
+
+def _keys_from_headers(
+    data: bytes, parts: Any, keys: list[bytes | None], name: bytes
+) -> list[bytes | None]:
+    """The keys, with the values of a header where a record has it. The records are whole."""
+    out = list(keys)
+    for i, at in enumerate(parts[:, 5].tolist()):
+        if at >= 0:
+            count, at = _read_varint(data, at)
+            for _ in range(count):
+                size, at = _read_varint(data, at)
+                found, at = data[at : at + size], at + size
+                size, at = _read_varint(data, at)
+                value, at = (None, at) if size < 0 else (data[at : at + size], at + size)
+                if found == name:
+                    out[i] = value
+                    break
+    return out
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends."""
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number >> 1 ^ -(number & 1), at
+        shift += 7
 
 
 def _cut(data: bytes, spans: Any) -> list[bytes | None]:

@@ -29,6 +29,7 @@ from consumers.transports.kafka.producer import (
 from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand, nothing
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["KafkaLog"]
 
@@ -63,8 +64,13 @@ class KafkaLog:
     >>> log.close()
     """
 
-    def __init__(self, bootstrap_servers: Sequence[str], options: Mapping[str, object]) -> None:
-        self._options = KafkaOptions(bootstrap_servers, options)
+    def __init__(
+        self,
+        bootstrap_servers: Sequence[str],
+        options: Mapping[str, object],
+        key_headers: KeyHeaders = NO_KEY_HEADERS,
+    ) -> None:
+        self._options, self._key_headers = KafkaOptions(bootstrap_servers, options), key_headers
         self._url = "kafka://" + ",".join(bootstrap_servers)
         self._placement = Placement()
         self._partitions: dict[str, int] = {}  # of the topics seen so far
@@ -269,7 +275,7 @@ class KafkaLog:
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> KafkaOwner:
         """Become the owner of a shard, and fence the previous one."""
         self._expect(inputs)  # first, because a start that fails must not fence anybody
-        owner = KafkaOwner(self._options, name, shard, inputs, self._place)
+        owner = KafkaOwner(self._options, name, shard, inputs, self._place, self._key_headers)
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
@@ -308,7 +314,7 @@ class KafkaLog:
             consumer = self._idle.pop()
         else:
             with self._explained(CONNECT):
-                consumer = column_consumer(self._options.consumer())
+                consumer = column_consumer(self._options.consumer(), key_headers=self._key_headers)
         try:
             yield consumer
             consumer.unsubscribe()

@@ -29,6 +29,7 @@ from consumers.transports.kafka.inputs import KafkaInputs
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.producer import BatchProducer, acknowledged, discard, send
 from consumers.transports.kafka.reader import column_consumer
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["KafkaOwner", "committed_offsets"]
 
@@ -64,6 +65,8 @@ class KafkaOwner:
         The partitions to consume.
     place
         The partition of a record; TransportError if its topic is unknown.
+    key_headers
+        See `open_log`.
     """
 
     fenced = ""  # a broker does not report the process of an older owner
@@ -75,6 +78,7 @@ class KafkaOwner:
         shard: int,
         inputs: Sequence[Partition],
         place: Callable[[Outgoing], int],
+        key_headers: KeyHeaders = NO_KEY_HEADERS,
     ) -> None:
         self._options = options
         self._name = name
@@ -91,7 +95,9 @@ class KafkaOwner:
             # Fence before anything is read: this aborts the open transaction of the old owner.
             self._producer.init_transactions()
             self._identity = self._producer._transaction_manager.producer_id_and_epoch
-            self._consumer = column_consumer(options.consumer(), together=True)
+            self._consumer = column_consumer(
+                options.consumer(), together=True, key_headers=key_headers
+            )
             self._inputs = KafkaInputs(self._consumer, inputs)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:

@@ -24,6 +24,7 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.base.records import Fetched, Partition
 from consumers.transports.kafka.batches import Columns, columns
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
 
@@ -49,7 +50,12 @@ class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
         return found
 
 
-def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> Any:
+def column_consumer(
+    settings: Mapping[str, Any],
+    *,
+    together: bool = False,
+    key_headers: KeyHeaders = NO_KEY_HEADERS,
+) -> Any:
     """A `KafkaConsumer` whose `poll` returns lists of `Fetched` by partition.
 
     It also has `positions`, the next offset of many partitions at once.
@@ -62,12 +68,15 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
         Fetch all partitions at once, when no record waits to be polled. Otherwise the client
         fetches those partitions for which none waits. If these are at their end, the broker delays
         its answer for `fetch_max_wait_ms`, and until then no other partition is fetched.
+    key_headers
+        See `open_log`.
     """
     consumer = _ColumnConsumer(**settings)
     fetcher = consumer._fetcher
 
     class Bounded(_PartitionColumns):
         most = _UNPACKED * consumer.config["fetch_max_bytes"]
+        headers: KeyHeaders = key_headers
 
     fetcher.PartitionRecords = Bounded
     if together:
@@ -131,6 +140,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     """The records of one partition in a fetch."""
 
     most = 1 << 62  # bytes to which a batch may decompress
+    headers: KeyHeaders = NO_KEY_HEADERS
     garbage = _Garbage()  # of the process
     _rest: tuple[list[Any], ...] = ([], [], [], [])  # decoded and not taken yet
 
@@ -185,7 +195,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                     self.next_fetch_offset = batch.next_offset
                     continue
             try:
-                found = columns(batch, self.most)
+                found = columns(batch, self.most, self.headers.get(tp.topic))
             except UnsupportedCodecError as error:
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
                 raise type(error)(f"{error} ({where})") from None

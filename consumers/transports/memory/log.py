@@ -20,8 +20,9 @@ from consumers.base.records import (
     Record,
     Topic,
 )
-from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
+from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["MemoryLog", "MemoryOwner"]
 
@@ -98,12 +99,14 @@ class MemoryLog(FetchingLog):
     ----------
     name
         Logs of the same name are the same log.
+    key_headers
+        See `open_log`.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, key_headers: KeyHeaders = NO_KEY_HEADERS) -> None:
         with _stores_lock:
             self._store = _stores.setdefault(name, _Store(name))
-        super().__init__(self._store)
+        super().__init__(self._store, key_headers)
 
     def topics(self) -> dict[str, int]:
         """Topic to its number of partitions."""
@@ -154,7 +157,7 @@ class MemoryLog(FetchingLog):
                 self._store.records(partition)
             epoch = self._store.epochs.get((name, shard), 0) + 1
             self._store.epochs[name, shard] = epoch
-        return MemoryOwner(self._store, name, shard, epoch, inputs)
+        return MemoryOwner(self._store, name, shard, epoch, inputs, self._fetch)
 
     def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The committed offsets of a service's group, for partitions that have one."""
@@ -178,13 +181,14 @@ class MemoryOwner(FetchingOwner):
         shard: int,
         epoch: int,
         inputs: Sequence[Partition],
+        fetch: Fetch,
     ) -> None:
         self._store = store
         self._name = name
         self._shard = shard
         self._epoch = epoch
         self._inputs = inputs
-        super().__init__(Poller(inputs, store.fetch, lambda: None))
+        super().__init__(Poller(inputs, fetch, lambda: None))
 
     def poll(
         self,

@@ -19,7 +19,8 @@ from consumers.base.records import (
     Partition,
     Topic,
 )
-from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
+from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
+from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 from consumers.transports.sqlite.compaction import Compactor
 from consumers.transports.sqlite.file import Database
 
@@ -37,6 +38,8 @@ class SqliteLog(FetchingLog):
         Seconds since 1970, for records without a timestamp.
     busy_seconds
         How long to wait while another process writes.
+    key_headers
+        See `open_log`.
 
     Raises
     ------
@@ -59,11 +62,16 @@ class SqliteLog(FetchingLog):
     """
 
     def __init__(
-        self, path: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = 10.0
+        self,
+        path: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_seconds: float = 10.0,
+        key_headers: KeyHeaders = NO_KEY_HEADERS,
     ) -> None:
         self._database = Database(path, clock, busy_seconds)
-        super().__init__(self._database)
-        self._clock = clock
+        super().__init__(self._database, key_headers)
+        self._clock, self._key_headers = clock, key_headers
         self._owners: list[SqliteOwner] = []
 
     def topics(self) -> dict[str, int]:
@@ -119,7 +127,7 @@ class SqliteLog(FetchingLog):
             self._database.log(partition)
         # Its own connection, so that it notices what this one appends.
         database = Database(self._database.path, self._clock, self._database.busy_seconds)
-        owner = SqliteOwner(database, name, shard, inputs)
+        owner = SqliteOwner(database, name, shard, inputs, keyed(database, self._key_headers))
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
@@ -161,13 +169,18 @@ class SqliteOwner(FetchingOwner):
     fenced = ""
 
     def __init__(
-        self, database: Database, name: str, shard: int, inputs: Sequence[Partition]
+        self,
+        database: Database,
+        name: str,
+        shard: int,
+        inputs: Sequence[Partition],
+        fetch: Fetch,
     ) -> None:
         self._database = database
         self._name = name
         self._shard = shard
         self._inputs = inputs
-        super().__init__(Poller(inputs, database.fetch, database.news))
+        super().__init__(Poller(inputs, fetch, database.news))
         self._epoch, held = database.next_epoch(name, shard, _process_name(os.getpid()))
         self.closed = False
         if held and _runs(held):
