@@ -31,6 +31,7 @@ _SUFFIX = re.compile(r"\.(\w{1,10})\s*$")
 _MESSAGE_ID = re.compile(
     rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,512})>?\s*$", re.IGNORECASE | re.MULTILINE
 )
+_FIRST_WORDS = 8
 _BLANK_LINE = re.compile(rb"^\r?\n", re.MULTILINE)
 _FIRST_BYTES = 1 << 16  # of a mail, which are searched for its id
 
@@ -103,6 +104,16 @@ def _bound(document: dict[str, Any], wrong: set[str]) -> None:
             wrong.add("nul")
 
 
+def _alike(text: str, other: str) -> bool:
+    """Whether two texts have the same words, and nearly the same length."""
+    if abs(len(text) - len(other)) * 10 > len(text):
+        return False
+    first = text.split(maxsplit=_FIRST_WORDS)[:_FIRST_WORDS]
+    if first != other.split(maxsplit=_FIRST_WORDS)[:_FIRST_WORDS]:
+        return False  # nearly always, and much faster
+    return text.split() == other.split()
+
+
 class _Body:
     """What the parts of a mail have, gathered part by part."""
 
@@ -124,10 +135,11 @@ class _Body:
         """The text that is shown. A part that repeats an earlier one is left out."""
         if len(self.texts) == 1:
             return self.texts[0]
-        every: dict[tuple[str, ...], str] = {}
+        every: list[str] = []
         for text in self.texts:
-            every.setdefault(tuple(text.split()), text)
-        return "\n".join(every.values())
+            if not any(_alike(text, other) for other in every):
+                every.append(text)
+        return "\n".join(every)
 
     def add(self, part: MailPart, depth: int) -> None:
         """Read a part."""

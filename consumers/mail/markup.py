@@ -14,21 +14,15 @@ from consumers.mail import limits
 
 __all__ = ["Markup", "read_markup"]
 
-# How a tag that separates words begins. Two characters are fast to compare. They also begin some
-# inline elements, which are rare in mail.
-_BEGINS = (
-    "p> /p di br td tr th ta /t li /l h1 h2 h3 h4 h5 h6 /h hr ul ol /o dt dd dl /d bl ce op se ar"
-)
-_SEPARATES = frozenset(
-    cased for two in (*_BEGINS.split(), "p ") for cased in (two, two.upper(), two.capitalize())
-)
+# How a tag that separates words begins. Rare inline elements begin like this too.
+_SEPARATES = re.compile(r"<(?=/?(?:[pPdDtTlLhHoO]|[bB][rRlL]|[cCsS][eE]|[aA][rR]))")
 _HIDDEN_HINTS = ("none", "hidden", "font-size:0", "font-size: 0", "opacity", "mso-hide", "height:0")
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all"
     r"|(?:font-size|opacity|max-height|line-height)\s*:\s*0(?:\.0*)?(?![.\d])",
     re.IGNORECASE,
 )
-_NO_TEXT = ["script", "style", "template", "head"]
+_NO_TEXT = ("script", "style", "template")
 
 
 @dataclass(slots=True)
@@ -69,16 +63,16 @@ def read_markup(markup: str) -> Markup:
     from selectolax.lexbor import LexborHTMLParser
 
     cut = len(markup) > limits.LARGEST_MARKUP
-    pieces = markup[: limits.LARGEST_MARKUP].split("<", limits.MOST_TAGS + 1)
-    if len(pieces) > limits.MOST_TAGS + 1:
-        pieces.pop()
+    markup = markup[: limits.LARGEST_MARKUP]
+    if markup.count("<") > limits.MOST_TAGS:
+        markup = "<".join(markup.split("<", limits.MOST_TAGS + 1)[:-1])
         cut = True
-    source = pieces[0] + "".join(
-        ["\n<" + piece if piece[:2] in _SEPARATES else "<" + piece for piece in pieces[1:]]
-    )
+    source = _SEPARATES.sub("\n<", markup)
     tree = LexborHTMLParser(source)
     links = [
-        (node.attributes.get("href") or "", node.text()) for node in tree.css("a[href],area[href]")
+        (target, node.text())
+        for node in tree.tags("a")
+        if (target := node.attributes.get("href")) is not None
     ]
     lower = source.lower()
     images = lower.count("<img")
@@ -86,8 +80,9 @@ def read_markup(markup: str) -> Markup:
     hidden = _taken(tree) if any(hint in lower for hint in _HIDDEN_HINTS) else []
     if "<title" in lower:
         hidden += [node.text() for node in tree.css("head title")]
-    tree.strip_tags(_NO_TEXT)
-    body = tree.body or tree.root
+    if without := [tag for tag in _NO_TEXT if f"<{tag}" in lower]:
+        tree.strip_tags(without)
+    body = tree.body
     text = "" if body is None else body.text(separator="")
     return Markup(_lines(text), _lines("\n".join(hidden)), links, images, forms, cut)
 
