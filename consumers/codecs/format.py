@@ -90,7 +90,9 @@ class WireFormat:
     identified
         The id in the bytes of a record without a key; None if its document has the id.
     expanded
-        Completes a document that a request or a file has in JSON. RecordError if it cannot.
+        Completes a document that a request has in JSON. RecordError if it cannot.
+    field
+        The field of such a document that has the whole record in base64; None if it has none.
     """
 
     name: str
@@ -112,3 +114,4 @@ class WireFormat:
     versions: Callable[[], Mapping[str, str]] = dict
     identified: Callable[[bytes], str] | None = None
     expanded: Callable[[Document], Document] = lambda document: document
+    field: str | None = None

@@ -187,7 +187,7 @@ def _first_reading(
 def _tables(config: Config, feed: _Feed) -> TableFeed | None:
     """The columns of the files, if they have any and their fields are known."""
     tables = feed.source.tables
-    if tables is None:
+    if tables is None or config.parser:  # the features are in the bytes of a field
         return None
     from consumers.base.errors import ConfigError
     from consumers.offline.tables import TableFeed

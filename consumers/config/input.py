@@ -176,6 +176,11 @@ class InputConfig(Section):
             return wire_format("mail").fields or {}
         return wire_format(self.format).fields or {}
 
+    def mail_field(self, wire: str) -> str | None:
+        """The field that holds a mail in base64, in records of the format `wire`: those of the
+        topic, or JSON of a file."""
+        return wire_format(self.format).field if wire != self.format else self.mail
+
     @property
     def versions(self) -> dict[str, str]:
         """Name to version of what decides the values of `fields`."""

@@ -91,7 +91,7 @@ def shard_of(
         drift=watched(config, schema),
         wire=wire,
         reader_schema=config.input.reader_schema,
-        mail_field=config.input.mail,
+        mail_field=config.input.mail_field(wire),
         parser=config.parser,
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,

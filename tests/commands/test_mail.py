@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -11,7 +12,10 @@ import pytest
 
 from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
+from consumers.files.format import Options
+from consumers.files.source import read_records
 from consumers.mail import versions as installed
+from consumers.mail.document import mail_document
 from consumers.transports import open_log
 from tests.consumers.mail.made import mails
 
@@ -137,3 +141,64 @@ def test_relearn_with_another_parser_needs_the_newest_snapshot(
 
     assert main(["relearn", str(ran), "--yes"]) == 2
     assert f"install selectolax=={version('selectolax')}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def maildir(tmp_path: Path) -> Path:
+    """40 mails in two folders, and files that are no mails."""
+    home = tmp_path / "Maildir"
+    for n, value in enumerate(mails(40, seed=4)):
+        spam = n % 3 == 0
+        folder = home / ".Junk" / "cur" if spam else home / "new"
+        folder.mkdir(parents=True, exist_ok=True)
+        subject = b"Subject: cheap pills\r\n" if spam else b"Subject: minutes\r\n"
+        (folder / f"{n}.host:2,S").write_bytes(subject + value.replace(b"Subject:", b"X-S:", 1))
+    (home / "dovecot.index").write_bytes(b"no mail")
+    (home / "tmp").mkdir()
+    (home / "tmp" / "1.host").write_bytes(b"Subject: not delivered\n\n")
+    return home
+
+
+def test_replay_of_a_maildir_parses_as_the_service_does(
+    maildir: Path, tmp_path: Path, capsys: Said
+) -> None:
+    """The folder is the label."""
+    path = tmp_path / "mail.toml"
+    path.write_text(CONFIG.format(directory=tmp_path))
+    documents = [
+        {"folder": record["folder"], "id": record["id"]}
+        | mail_document(base64.b64decode(str(record["mail"])))
+        for record in read_records(maildir, options=Options(format="maildir"))
+    ]
+    (tmp_path / "same.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    asked = ["--label", "folder", "--json"]
+    assert main(["replay", str(path), str(maildir), "--format", "maildir", *asked]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(["replay", str(path), str(tmp_path / "same.jsonl"), *asked]) == 0
+    same = json.loads(capsys.readouterr().out)
+
+    assert told["observations"] == told["scores"]["all"]["scored"] + 1 == 40
+    assert told["fingerprint"] == same["fingerprint"]
+
+
+def test_produce_writes_the_raw_mails(maildir: Path, tmp_path: Path, capsys: Said) -> None:
+    """Under their ids, and the folders as labels. The service learns them."""
+    path = tmp_path / "mail.toml"
+    path.write_text(CONFIG.format(directory=tmp_path))
+    given = ["--format", "maildir", "--config", str(path)]
+    labels = ["--label", "folder", "--label-topic", "verdicts"]
+    assert main(["produce", "mails", str(maildir), *given, *labels]) == 0
+    log = open_log(f"sqlite:{tmp_path / 'log.db'}")
+    parts = [Partition("mails", 0), Partition("verdicts", 0)]
+    ends = log.end_offsets(parts)
+    found = {f.partition.topic: f for f in log.read(dict.fromkeys(parts, 0), ends)}
+    log.close()
+    assert main(["run", str(path), "--drain"]) == 0
+    capsys.readouterr()
+
+    stored = [p.read_bytes() for p in maildir.rglob("*host*") if p.parent.name != "tmp"]
+    assert sorted(v or b"" for v in found["mails"].values) == sorted(stored)
+    assert {json.loads(v or b"")["label"] for v in found["verdicts"].values} == {"Junk", "Maildir"}
+    assert [each["id"] for each in predictions(tmp_path / "mail.toml")] == [
+        (key or b"").decode() for key in found["mails"].keys
+    ]

@@ -53,4 +53,5 @@ FORMAT = WireFormat(
     versions=versions,
     identified=mail_id,
     expanded=_expanded,
+    field=FIELD,
 )

@@ -1,0 +1,34 @@
+"""EML: one mail a file. Its folder is the directory of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from consumers.files.file import File
+from consumers.files.format import Assumption, Format, Options, Record, Wanted
+from consumers.files.mails import mail_record, read_mail
+
+__all__ = ["FORMAT", "EmlReader"]
+
+
+class EmlReader:
+    """Reads one mail."""
+
+    guesses: Sequence[Assumption] = ()
+
+    def __init__(self, file: File, options: Options) -> None:
+        self._file = file
+
+    def records(self, wanted: Wanted) -> Iterator[Record]:
+        """One record."""
+        yield mail_record(read_mail(self._file), PurePosixPath(self._file.path).parent.name)
+
+
+FORMAT = Format(
+    name="eml",
+    title="EML",
+    suffixes=(".eml",),
+    options=frozenset(),
+    reader=EmlReader,
+)

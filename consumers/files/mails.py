@@ -1,0 +1,92 @@
+"""Mails of files as records: the id, the folder and the mail in base64.
+
+The service parses the mail (`[input] format = "mail"`, or `[input] mail = "mail"`), so a file gives
+the same features as a mail server.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from consumers.files.file import File
+from consumers.files.format import Record
+from consumers.mail.document import mail_id
+
+__all__ = ["LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
+
+LARGEST = 750_000  # bytes of a mail: with base64 it is below the bound of a JSON record
+
+
+def mail_record(value: bytes, folder: str) -> Record:
+    """The record of a mail.
+
+    Examples
+    --------
+    >>> mail_record(b"Message-ID: <7@x.org>\\n\\n", "Junk")
+    {'id': '7@x.org', 'folder': 'Junk', 'mail': 'TWVzc2FnZS1JRDogPDdAeC5vcmc+Cgo='}
+    """
+    text = binascii.b2a_base64(value[:LARGEST], newline=False).decode()
+    return {"id": mail_id(value), "folder": folder, "mail": text}
+
+
+def read_mail(file: File) -> bytes:
+    """The mail of a file that has one, up to `LARGEST` bytes."""
+    with file.opened() as stream:
+        return stream.read(LARGEST)
+
+
+def mails_in(stream: BinaryIO) -> Iterator[bytes]:
+    """The mails of an mbox, each up to `LARGEST` bytes.
+
+    A mail begins at a line `From …` after an empty line. Such lines inside a mail are quoted by
+    `>`, of which one is taken away.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> mbox = b"From a Mon\\nSubject: 1\\n\\n>From here\\n\\nFrom b Tue\\nSubject: 2\\n\\n"
+    >>> list(mails_in(BytesIO(mbox)))
+    [b'Subject: 1\\n\\nFrom here\\n', b'Subject: 2\\n\\n']
+    """
+    lines: list[bytes] | None = None
+    size, empty = 0, True
+    for line in stream:
+        if empty and line.startswith(b"From "):
+            if lines is not None:
+                yield _mail(lines)
+            lines, size, empty = [], 0, False
+            continue
+        empty = not line.strip(b"\r\n")
+        if lines is None:  # before the first mail
+            continue
+        if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
+            line = line[1:]
+        if size < LARGEST:
+            lines.append(line)
+            size += len(line)
+    if lines is not None:
+        yield _mail(lines)
+
+
+def _mail(lines: list[bytes]) -> bytes:
+    """The mail without the empty line that ends it in the file, unless it ends its headers."""
+    body = next((at for at, line in enumerate(lines) if not line.strip(b"\r\n")), len(lines))
+    if len(lines) - 1 > body and not lines[-1].strip(b"\r\n"):
+        lines = lines[:-1]
+    return b"".join(lines)
+
+
+def folder_of(file: File) -> str:
+    """The folder of a mail in a Maildir: that above `cur` and `new`, without Maildir++'s dot.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from consumers.files.file import local_file
+    >>> folder_of(local_file(Path("Maildir/.Junk/cur/1:2,S")))
+    'Junk'
+    """
+    return PurePosixPath(file.path).parent.parent.name.removeprefix(".")
