@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["make_topics", "produce", "survey"]
 
 MESSAGE_ROWS = 1_000  # the default message of Kafka has 1 MiB: 1 kB for each
+METERED = 100  # records between two looks at the clock
 
 Rate = Annotated[
     float | None, typer.Option("--rate", metavar="R", help="Observations per second, in real time.")
@@ -320,10 +322,14 @@ def survey(
     names: set[str] = set()
     with Meter("records read") as meter:
         for record in records:
-            id_of(found.records, record, id_field)
-            found.without_id += field_of(record, id_field) is None
+            id_ = field_of(record, id_field)
+            if id_ is None:
+                found.without_id += 1
+            elif type(id_) is not str or not id_:
+                id_of(found.records, record, id_field)
             found.records += 1
-            meter.advance(1)
+            if not found.records % METERED:
+                meter.advance(METERED)
             if labels is not None:
                 found.labels += field_of(record, labels.field) is not None
                 if not found.labels:
@@ -398,10 +404,12 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     counts = dict.fromkeys(feed.topics, 0)
 
     def wrote(chunk: list[Outgoing]) -> None:
+        rows = Counter[str]()
         for record in chunk:
-            rows = feed.count(record)
-            counts[record.topic] += rows
-            meter.advance(rows)
+            rows[record.topic] += feed.count(record)
+        for topic, count in rows.items():
+            counts[topic] += count
+        meter.advance(rows.total())
 
     try:
         with Meter("records written", found.records + found.labels) as meter:

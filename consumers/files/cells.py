@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from math import isfinite
 
-__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name"]
+import msgspec
+
+from consumers.base.missing import is_missing
+
+__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "value_of", "values_of"]
 
 LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
+SHORT_INTEGER = 10 ** (LONGEST_INTEGER - 1)  # below it, with a sign, integers are short enough
 FEW_WORDS = 3  # distinct texts among numbers that may mean "no value"
 MANY_NUMBERS = 32  # distinct ones, with which a column is no category
 
@@ -143,3 +148,67 @@ CONVERTS: dict[str, Convert] = {
     "categorical": _text,
     "text": _text,
 }
+
+
+def value_of(cell: str, convert: Convert, missing: frozenset[str] | None) -> object:
+    """The value of a cell; None for one without a value.
+
+    Parameters
+    ----------
+    missing
+        The texts that mean "no value", beside the empty one.
+    """
+    if not cell or (missing is not None and is_missing(cell, missing)):
+        return None
+    return convert(cell)
+
+
+def values_of(
+    cells: Sequence[str], convert: Convert, missing: frozenset[str] | None
+) -> Sequence[object]:
+    """The value of each of many cells of a column, as `value_of` has it.
+
+    Numbers are read all at once, other cells once for each different one.
+
+    Examples
+    --------
+    >>> values_of(["1", "2.50", "1e3"], CONVERTS["numeric"], frozenset({"NA"}))
+    [1, 2.5, 1000.0]
+    >>> values_of(["1", "NA", "x"], CONVERTS["numeric"], frozenset({"NA"}))
+    [1, None, 'x']
+    """
+    numbers = None
+    if convert in _OF_NUMBERS and (missing is None or not _numbers_among(missing)):
+        numbers = _json_numbers(cells, whole=convert is _whole)
+    if numbers is not None:
+        return numbers
+    known = {cell: value_of(cell, convert, missing) for cell in set(cells)}
+    return list(map(known.__getitem__, cells))
+
+
+def _json_numbers(cells: Sequence[str], *, whole: bool) -> list[object] | None:
+    """The cells as numbers, None if one of them is no number as in JSON: then it may still be one
+    for a converter. JSON's numbers are read alike by all converters of numbers, if they fit.
+
+    `whole`: None too if one is no integer, or has spaces around it.
+    """
+    try:
+        numbers = msgspec.json.decode(f"[{','.join(cells)}]".encode())
+    except (ValueError, UnicodeEncodeError):  # msgspec's errors are of the first kind
+        return None
+    kinds = set(map(type, numbers))
+    if len(numbers) != len(cells) or not kinds <= ({int} if whole else {int, float}):
+        return None
+    if whole and any(map(str.isspace, "".join(cells))):
+        return None
+    fits = int not in kinds or max(map(abs, numbers)) < SHORT_INTEGER
+    return numbers if fits else None
+
+
+@cache
+def _numbers_among(missing: frozenset[str]) -> bool:
+    """Whether a number may mean "no value"."""
+    return any(_NUMBER.fullmatch(text.strip()) for text in missing)
+
+
+_OF_NUMBERS = (_plain_number, _number, _whole)

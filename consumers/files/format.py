@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple, Protocol
 
 from consumers.base.errors import ConfigError
@@ -12,7 +13,7 @@ from consumers.files.cells import Convert
 from consumers.files.encoding import checked_encoding
 from consumers.files.file import File
 
-__all__ = ["Assumption", "Format", "Options", "Reader", "Record", "Wanted"]
+__all__ = ["Assumption", "Format", "Options", "Reader", "Record", "Wanted", "as_records"]
 
 Record = dict[str, object]
 
@@ -111,6 +112,24 @@ class Reader(Protocol):
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """The records in the order of the file."""
+
+
+def as_records(
+    names: Sequence[str], columns: Sequence[Sequence[object]], count: int
+) -> Iterator[Record]:
+    """So many records of columns, without the values that are None.
+
+    Examples
+    --------
+    >>> list(as_records(["x", "y"], [[1, 2], [None, "b"]], 2))
+    [{'x': 1}, {'x': 2, 'y': 'b'}]
+    """
+    if not columns:
+        return ({} for _ in range(count))
+    rows = map(zip, repeat(names), zip(*columns, strict=True))
+    if any(None in column for column in columns):
+        return ({name: value for name, value in row if value is not None} for row in rows)
+    return map(dict, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from consumers.base.errors import ConfigError
 from consumers.codecs.arrow.values import NotTextError, UnreadableTypeError, column_values
 from consumers.files.file import File, shortened
-from consumers.files.format import Assumption, Options, Record, Wanted
+from consumers.files.format import Assumption, Options, Record, Wanted, as_records
 
 __all__ = ["ROWS", "TableReader"]
 
@@ -95,13 +95,7 @@ class TableReader:
             self.values(name, column, row)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
-        names = batch.schema.names
-        if not columns:
-            yield from ({} for _ in range(len(batch)))
-        whole = not any(None in column for column in columns)
-        for values in zip(*columns, strict=True):
-            pairs = zip(names, values, strict=True)
-            yield dict(pairs) if whole else {name: v for name, v in pairs if v is not None}
+        return as_records(batch.schema.names, columns, len(batch))
 
     def values(self, name: str, column: Any, row: int) -> Sequence[object]:
         """The values of a column as JSON values, None for a record without one."""

@@ -135,7 +135,9 @@ def timed(
     timestamp = start - 1
     for index, record in enumerate(records):
         timestamp = moment(index, record)
-        id_ = id_of(index, record, id_field, first_id)
+        id_ = record.get(id_field)
+        if type(id_) is not str or not id_:
+            id_ = id_of(index, record, id_field, first_id)
         observation, label = _split(id_, record, topic, timestamp, id_field, labels)
         if wait_ms is None:
             if label is not None:
@@ -368,7 +370,7 @@ def _split(
     labels: LateLabels | None,
 ) -> tuple[Outgoing, Outgoing | None]:
     """The observation with its id and without its label, and the label if it has one."""
-    if field_of(record, id_field) is None and "." not in id_field:
+    if record.get(id_field) is None and "." not in id_field:
         # No nested field is added; the key, which a service also reads, has the id.
         record = {**record, id_field: id_}
     key = str(id_).encode("utf-8", "replace")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import is_missing
-from consumers.files.cells import CONVERTS, Convert, guessed, guessed_name
+from consumers.files.cells import CONVERTS, Convert, guessed, guessed_name, value_of, values_of
 from consumers.files.dialect import Dialect, guessed_dialect, rows_of
 from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
 from consumers.files.file import File, shortened
-from consumers.files.format import Assumption, Format, Options, Record, Wanted
+from consumers.files.format import Assumption, Format, Options, Record, Wanted, as_records
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "CsvReader"]
 
 SAMPLED_ROWS = 1000  # rows that decide whether a column is numeric
+AT_ONCE = 1000  # rows whose columns are converted at once
 ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
 
 _NAME_IT = "give each column its own name"
+_Column = tuple[str, Convert, frozenset[str] | None]  # name, converter, texts without a value
 
 
 class CsvReader:
@@ -82,13 +84,12 @@ class CsvReader:
                         f"{self._file}: the header has a column without a name; {_NAME_IT}"
                     )
                 converts.append(self._convert(name, cells, wanted))
-            for row in chain(sample, filled):
-                record = {}
-                for name, convert, cell, no in zip(header, converts, row, absent, strict=True):
-                    value = None if not name or _absent(cell, no) else convert(cell)
-                    if value is not None:
-                        record[name] = value
-                yield record
+            columns = list(zip(header, converts, absent, strict=True))
+            if self._file.live:  # a row is a record as soon as it is here
+                yield from (_record(row, columns) for row in chain(sample, filled))
+                return
+            for rows_at_once in _many(chain(sample, filled)):
+                yield from _records(rows_at_once, columns)
 
     def _most_sampled(self) -> int:
         """How many rows decide the kinds; of a pipe at most those that have arrived."""
@@ -168,10 +169,12 @@ class CsvReader:
         first = True
         for row in rows:
             if any(row):
-                if len(row) < width or any(row[width:]):
-                    raise self._uneven(before + 1, row, width, first)
+                if len(row) != width:
+                    if len(row) < width or any(row[width:]):
+                        raise self._uneven(before + 1, row, width, first)
+                    row = row[:width]
                 first = False
-                yield row[:width]
+                yield row
             before = rows.line_num
 
     def _uneven(self, line: int, row: list[str], width: int, first: bool) -> ConfigError:
@@ -188,6 +191,43 @@ class CsvReader:
 
 def _absent(cell: str, missing: frozenset[str] | None) -> bool:
     return not cell or (missing is not None and is_missing(cell, missing))
+
+
+def _many(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
+    """Rows in lists; before an error those that came before it."""
+    while True:
+        some: list[list[str]] = []
+        failed: Exception | None = None
+        try:
+            some.extend(islice(rows, AT_ONCE))
+        except (ConfigError, csv.Error, UnicodeDecodeError) as error:
+            failed = error
+        if some:
+            yield some
+        if failed is not None:
+            raise failed
+        if len(some) < AT_ONCE:
+            return
+
+
+def _record(row: Sequence[str], columns: Sequence[_Column]) -> Record:
+    """A row as a record."""
+    record: Record = {}
+    for cell, (name, convert, missing) in zip(row, columns, strict=True):
+        value = value_of(cell, convert, missing) if name else None
+        if value is not None:
+            record[name] = value
+    return record
+
+
+def _records(rows: Sequence[Sequence[str]], columns: Sequence[_Column]) -> Iterator[Record]:
+    """Rows as records, one column after the other."""
+    names, values = [], []
+    for cells, (name, convert, missing) in zip(zip(*rows, strict=True), columns, strict=True):
+        if name:
+            names.append(name)
+            values.append(values_of(cells, convert, missing))
+    return as_records(names, values, len(rows))
 
 
 FORMAT = Format(

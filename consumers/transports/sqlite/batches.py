@@ -68,7 +68,8 @@ def packed(rows: Iterable[Row]) -> list[Packed]:
     run: list[Row] = []
     size = 0
     for row in rows:
-        own = sum(len(cell) for cell in row[1:] if cell)
+        _, key, value, headers = row
+        own = len(key or b"") + len(value or b"") + len(headers or b"")
         if run and (len(run) == MOST_RECORDS or size + own > MOST_BYTES):
             batches.append(_pack(run))
             run, size = [], 0

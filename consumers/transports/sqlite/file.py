@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -429,14 +430,15 @@ class Database:
         """The batches of each log in order, and the log of each record. Nothing is written."""
         now = int(self.clock() * 1000)
         choose = self._placement.choose
-        rows: dict[int, list[Row]] = {}
+        rows: defaultdict[int, list[Row]] = defaultdict(list)
         logs = []
         for record in records:
-            partitions, first = self._topics.get(record.topic) or self._topic(record.topic)
-            log = first + choose(record, partitions)
-            timestamp = now if record.timestamp is None else record.timestamp
-            headers = _encode_headers(record.headers) if record.headers else None
-            rows.setdefault(log, []).append((timestamp, record.key, record.value, headers))
+            topic, key, value, timestamp, headers, number = record
+            partitions, first = self._topics.get(topic) or self._topic(topic)
+            # most topics have one partition, which needs no choice
+            log = first if partitions == 1 and not number else first + choose(record, partitions)
+            encoded = _encode_headers(headers) if headers else None
+            rows[log].append((now if timestamp is None else timestamp, key, value, encoded))
             logs.append(log)
         return {log: packed(fresh) for log, fresh in rows.items()}, logs
 
