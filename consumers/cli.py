@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the program's own process
         collect_rarely()
         one_blas_thread()
+    _open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a narrow encoding must not stop a record
@@ -70,6 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Give output whose stream was closed before the start (`>&-`) somewhere to go.
+
+    Python has None for such a stream. An open file also keeps its number from other files.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  to the end
 
 
 def collect_rarely() -> None:
@@ -153,7 +164,12 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except BrokenPipeError:
             # The reader, such as `head`, has closed the pipe. Send the buffered output elsewhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.stdout, sys.stderr):  # both after `2>&1 |`
+                try:
+                    stream.flush()
+                except OSError:
+                    os.dup2(nowhere, stream.fileno())
             raise SystemExit(0) from None
         except KeyboardInterrupt:
             raise SystemExit(130) from None

@@ -20,7 +20,6 @@ from headwater.records import (
     Time,
     Written,
     chunks,
-    prepare_features,
     prepare_label,
     prepare_labels,
     prepare_observations,
@@ -106,19 +105,22 @@ class AsyncClient(ClientBase):
         """Write labels, in chunks; see `Client.label_many`."""
         return await self._write_all("labels", prepare_labels(ids, labels, ws, ts))
 
-    async def predict(self, x: Mapping[str, object], *, explain: int = 0) -> PredictionRecord:
+    async def predict(
+        self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
+    ) -> PredictionRecord:
         """The prediction that the service would write now; see `Client.predict`."""
-        request = ask_for(list(prepare_features([x])), explain, None)
+        records = self._settings.to_predict([x], explain, record=record)
+        request = ask_for(list(records), explain, None, record=record)
         return prediction_of(await self._asked().ask(request))
 
     async def predict_many(
-        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0
+        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
     ) -> list[PredictionRecord | Rejection]:
         """The predictions of several observations; see `Client.predict_many`."""
         service = self._asked()
         found: list[PredictionRecord | Rejection] = []
-        for chunk in chunks(prepare_features(xs)):
-            body = await service.ask(ask_for(chunk, explain, len(found)))
+        for chunk in chunks(self._settings.to_predict(xs, explain, record=record)):
+            body = await service.ask(ask_for(chunk, explain, len(found), record=record))
             found += predictions_of(body, len(found))
         return found
 

@@ -19,7 +19,6 @@ from headwater.records import (
     Time,
     Written,
     chunks,
-    prepare_features,
     prepare_label,
     prepare_labels,
     prepare_observations,
@@ -161,7 +160,9 @@ class Client(ClientBase):
         """Write labels; see `label` and `observe_many`."""
         return self._write_all("labels", prepare_labels(ids, labels, ws, ts))
 
-    def predict(self, x: Mapping[str, object], *, explain: int = 0) -> PredictionRecord:
+    def predict(
+        self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
+    ) -> PredictionRecord:
         """The prediction that the service would write now. Nothing is learned or written.
 
         Parameters
@@ -170,25 +171,37 @@ class Client(ClientBase):
             The features.
         explain
             How many features with the largest effect are returned.
+        record
+            Write the observation too, which needs the write token, and return its prediction once
+            it is committed. Without an id it gets a new one. The service explains it by its
+            `[output] explain`.
 
         Raises
         ------
         RecordError
             The observation cannot be predicted.
         ConfigError
-            The client is one of a log.
+            The client is one of a log, or `record` and `explain` are given.
+        ServiceError
+            The service failed. With `record` the observation may be written: its place is in
+            `problem.records` after 409 and 504.
         """
-        body = self._asked().ask(ask_for(list(prepare_features([x])), explain, None))
+        records = self._settings.to_predict([x], explain, record=record)
+        body = self._asked().ask(ask_for(list(records), explain, None, record=record))
         return prediction_of(body)
 
     def predict_many(
-        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0
+        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
     ) -> list[PredictionRecord | Rejection]:
-        """The predictions of several observations, or why one of them cannot be predicted."""
+        """The predictions of several observations, or why one of them cannot be predicted.
+
+        With `record` they are written in chunks, see `observe_many`, and a rejected one is a
+        `RecordError`. For the parameters see `predict`.
+        """
         service = self._asked()
         found: list[PredictionRecord | Rejection] = []
-        for chunk in chunks(prepare_features(xs)):
-            body = service.ask(ask_for(chunk, explain, len(found)))
+        for chunk in chunks(self._settings.to_predict(xs, explain, record=record)):
+            body = service.ask(ask_for(chunk, explain, len(found), record=record))
             found += predictions_of(body, len(found))
         return found
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import count
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -32,6 +32,7 @@ __all__ = [
     "Send",
     "ask_for",
     "conversation",
+    "next_step",
     "post",
     "prediction_of",
     "predictions_of",
@@ -71,6 +72,9 @@ class Pause(NamedTuple):
     """Wait before the next attempt."""
 
     seconds: float
+
+
+Conversation: TypeAlias = Generator[Send | Pause, Reply | str | None, bytes]
 
 
 class Retries(NamedTuple):
@@ -125,8 +129,19 @@ def post(
     return Request(path, needs, b"".join(r.value + b"\n" for r in records), LINES, first)
 
 
-def ask_for(records: list[Prepared], explain: int, first: int | None) -> Request:
-    """The request for predictions."""
+def ask_for(
+    records: list[Prepared], explain: int, first: int | None, *, record: bool = False
+) -> Request:
+    """The request for predictions. With `record` the observations are written too.
+
+    Examples
+    --------
+    >>> asked = ask_for([Prepared("7", b"{}", None)], 0, None, record=True)
+    >>> asked.path, asked.needs
+    ('/v1/predict?record=true', 'write')
+    """
+    if record:
+        return post("/v1/predict?record=true", "write", records, first)
     query = f"?explain={explain}" if explain else ""
     return post(f"/v1/predict{query}", "read", records, first)
 
@@ -158,9 +173,7 @@ def written_of(body: bytes, records: list[Prepared]) -> list[Written]:
     ]
 
 
-def conversation(
-    request: Request, where: str, retries: Retries
-) -> Generator[Send | Pause, Reply | str | None, bytes]:
+def conversation(request: Request, where: str, retries: Retries) -> Conversation:
     """Yields what to do, takes what came, returns the body of the answer.
 
     Parameters
@@ -188,6 +201,14 @@ def conversation(
             raise _error(reply, where, attempt + 1, request.first)
         yield Pause(pause)
     raise AssertionError("count() does not end")
+
+
+def next_step(talk: Conversation, came: Reply | str | None) -> Send | Pause | bytes:
+    """What to do next, after what came; or the body of the answer."""
+    try:
+        return talk.send(came)
+    except StopIteration as end:
+        return bytes(end.value)
 
 
 def _error(reply: Reply | str, where: str, attempts: int, first: int | None) -> HeadwaterError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import Secret, without_login
-from headwater.exchange import Pause, Reply, Request, Retries, Send, conversation
+from headwater.exchange import Pause, Reply, Request, Retries, Send, conversation, next_step
 
 if TYPE_CHECKING:
     import httpx
@@ -71,20 +71,16 @@ class HttpDoor:
         """The body of the answer. For the errors see `conversation`."""
         talk = conversation(request, self._where, self._retries)
         came: Reply | str | None = None
-        while True:
-            try:
-                step = talk.send(came)
-            except StopIteration as end:
-                return bytes(end.value)
-            came = None
-            if isinstance(step, Pause):
-                self._sleep(step.seconds)
-            else:
-                came = self._send(request, step)
+        while not isinstance(step := next_step(talk, came), bytes):
+            came = self._done(request, step)
+        return step
 
-    def _send(self, request: Request, step: Send) -> Reply | str:
+    def _done(self, request: Request, step: Send | Pause) -> Reply | str | None:
         import httpx
 
+        if isinstance(step, Pause):
+            self._sleep(step.seconds)
+            return None
         try:
             found = self._client.post(request.path, **self._tokens.arguments(request, step))
         except httpx.RequestError as error:
@@ -111,20 +107,16 @@ class AsyncHttpDoor:
         async with self._free:  # the timeout begins when it is the turn of this call
             talk = conversation(request, self._where, self._retries)
             came: Reply | str | None = None
-            while True:
-                try:
-                    step = talk.send(came)
-                except StopIteration as end:
-                    return bytes(end.value)
-                came = None
-                if isinstance(step, Pause):
-                    await asyncio.sleep(step.seconds)
-                else:
-                    came = await self._send(request, step)
+            while not isinstance(step := next_step(talk, came), bytes):
+                came = await self._done(request, step)
+            return step
 
-    async def _send(self, request: Request, step: Send) -> Reply | str:
+    async def _done(self, request: Request, step: Send | Pause) -> Reply | str | None:
         import httpx
 
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return None
         try:
             found = await self._client.post(request.path, **self._tokens.arguments(request, step))
         except httpx.RequestError as error:

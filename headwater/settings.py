@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -16,6 +16,7 @@ from consumers.transports.registry import forms, local_path, transports
 from headwater.exchange import Retries
 from headwater.http import Tokens
 from headwater.log import LogDoor, TopicNames
+from headwater.records import Prepared, prepare_features, prepare_observations
 
 __all__ = ["ClientBase", "ClientSettings"]
 
@@ -97,6 +98,19 @@ class ClientSettings:
                 f"{self.url}: no such log; `headwater check CONFIG --create` creates it"
             )
         return LogDoor(self.url, self.kafka, self.topics, self.config)
+
+    def to_predict(
+        self, xs: Iterable[Mapping[str, object]], explain: int, *, record: bool
+    ) -> Iterator[Prepared]:
+        """Observations to predict. Those that are recorded have an id, so a repeated request is
+        safe."""
+        if not record:
+            return prepare_features(xs)
+        if explain:
+            raise ConfigError(
+                "expected record or explain; a recorded prediction is explained by [output] explain"
+            )
+        return prepare_observations(xs, None, None, self.id_field)
 
     def shown(self, name: str) -> str:
         """The repr of a client: no token, no password."""

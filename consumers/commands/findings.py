@@ -36,15 +36,16 @@ class Report:
         return sum(1 for found in self.findings if found.level == "wrong")
 
     def fine(self, what: str, text: str) -> None:
-        self._add(Finding("ok", what, text))
+        self.add(Finding("ok", what, text))
 
     def note(self, what: str, text: str) -> None:
-        self._add(Finding("note", what, text))
+        self.add(Finding("note", what, text))
 
     def wrong(self, what: str, text: str) -> None:
-        self._add(Finding("wrong", what, masked(text)))
+        self.add(Finding("wrong", what, masked(text)))
 
-    def _add(self, found: Finding) -> None:
+    def add(self, found: Finding) -> None:
+        """Add a finding whose text has no secret."""
         self.findings.append(found)
         if not self.quiet:
             typer.echo(f"{found.level:<8} {found.what}: {found.text}")

@@ -6,14 +6,15 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from consumers.commands.findings import Report
+from consumers.commands.findings import Finding, Report
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -22,6 +23,9 @@ __all__ = ["probe_service", "read_status"]
 
 ASK_SECONDS = 2.0
 ANSWER_BYTES = 4 * 2**20
+OK = 200
+MOST_SHARDS = 64  # that are looked at
+MOST_FINDINGS = 20  # of all shards, that are shown
 STALE_SECONDS = 300.0  # since the last commit, while records wait
 DEAD_SHARE = 0.01  # of the consumed observations
 SNAPSHOT_SECONDS = 86_400.0  # a restart after it replays a day
@@ -62,7 +66,16 @@ def probe_service(config: Config, report: Report) -> None:
     if name != config.name:
         report.wrong("service", f"{where} is used by the service {name}; set another [http] port")
         return
-    read_status(document, report, time.time())
+
+    def status_of(number: int) -> object:
+        path = f"/status?shard={number}"
+        try:
+            code, body = _ask(host, http.port, tls=http.web_config is not None, path=path)
+            return msgspec.json.decode(body)["shard"] if code == OK else None
+        except (OSError, HTTPException, ValueError, TypeError, LookupError):
+            return None
+
+    read_status(document, report, time.time(), status_of)
 
 
 def _free(host: str, port: int) -> bool:
@@ -76,7 +89,7 @@ def _free(host: str, port: int) -> bool:
         return error.errno != errno.EADDRINUSE
 
 
-def _ask(host: str, port: int, *, tls: bool) -> tuple[int, bytes]:
+def _ask(host: str, port: int, *, tls: bool, path: str = "/status") -> tuple[int, bytes]:
     connection: HTTPConnection = HTTPConnection(host, port, timeout=ASK_SECONDS)
     if tls:
         # It is asked for its health, and gets no secret. Its certificate may name another host.
@@ -85,17 +98,28 @@ def _ask(host: str, port: int, *, tls: bool) -> tuple[int, bytes]:
         connection = HTTPSConnection(host, port, timeout=ASK_SECONDS, context=context)
     with closing(connection):
         try:
-            connection.request("GET", "/status")
+            connection.request("GET", path)
             answer = connection.getresponse()
         except ssl.SSLError:
             if not tls:
                 raise
-            return _ask(host, port, tls=False)  # a web_config of logins only
+            return _ask(host, port, tls=False, path=path)  # a web_config of logins only
         return answer.status, answer.read(ANSWER_BYTES)
 
 
-def read_status(document: Mapping[str, Any], report: Report, now: float) -> None:
-    """The findings in a status document of the service."""
+def read_status(
+    document: Mapping[str, Any],
+    report: Report,
+    now: float,
+    status_of: Callable[[int], object] = lambda number: None,
+) -> None:
+    """The findings in a status document of the service, which has one of its shards in full.
+
+    Parameters
+    ----------
+    status_of
+        Returns the part of a status document that another shard has in full; None if it cannot.
+    """
     state, detail = str(document.get("state")), str(document.get("detail") or "")
     text = f"{state}: {detail}" if detail else state
     if state in ("live", "standby"):
@@ -106,11 +130,48 @@ def read_status(document: Mapping[str, Any], report: Report, now: float) -> None
         report.wrong("service", f"{text}; it predicts and does not learn")
     else:
         report.wrong("service", f"{text}; read its log, then start it again")
-    shard = document.get("shard")
-    if isinstance(shard, Mapping):
-        _read_commits(shard, report, now)
-        _read_records(shard, report)
-        _read_quality(shard, report)
+    shard, lines = document.get("shard"), document.get("shards") or ()
+    if len(lines) > 1:
+        _read_shards(lines, shard, report, now, status_of)
+    elif isinstance(shard, Mapping):
+        _read_shard(shard, report, now)
+
+
+def _read_shards(
+    lines: Sequence[Mapping[str, Any]],
+    first: Mapping[str, Any] | None,
+    report: Report,
+    now: float,
+    status_of: Callable[[int], object],
+) -> None:
+    """The findings of each shard that are not fine, with its number; the worst first."""
+    found: list[Finding] = []
+    well = 0
+    for line in lines[:MOST_SHARDS]:
+        number, part = line.get("number"), Report(quiet=True)
+        shard = first if first and first.get("number") == number else status_of(int(number or 0))
+        if isinstance(shard, Mapping) and shard.get("number") == number:
+            _read_shard(shard, part, now)
+        else:
+            part.note("status", f"{line.get('state')}; its records cannot be read now, try again")
+        bad = [each for each in part.findings if each.level != "ok"]
+        found += [replace(each, what=f"{each.what} of shard {number}") for each in bad]
+        well += not bad
+    found.sort(key=lambda each: each.level != "wrong")
+    for each in found[:MOST_FINDINGS]:
+        report.add(each)
+    if (rest := len(found) - MOST_FINDINGS) > 0:
+        report.note("shards", f"{rest:,} more findings; mend these and look again")
+    if (left := len(lines) - MOST_SHARDS) > 0:
+        report.note("shards", f"{left:,} more of this process were not looked at")
+    if well:
+        report.fine("shards", f"{well:,} of {len(lines):,} in this process are well")
+
+
+def _read_shard(shard: Mapping[str, Any], report: Report, now: float) -> None:
+    _read_commits(shard, report, now)
+    _read_records(shard, report)
+    _read_quality(shard, report)
 
 
 def _read_commits(shard: Mapping[str, Any], report: Report, now: float) -> None:

@@ -80,6 +80,8 @@ def tail(
       headwater tail visits --config visits.toml --resume visits.pos >> visits.jsonl
     """
     _check_options(follow=follow, drain=drain, resume=resume, advance=advance)
+    if sys.__stdout__ is None:  # closed before the start: nobody reads, so no position may advance
+        raise BrokenPipeError
     url, log = open_chosen(transport, config, existing=True)
     line_of = _lines(config if transport is None else None, as_envelope=as_envelope)
     try:

@@ -135,9 +135,7 @@ def timed(
     timestamp = start - 1
     for index, record in enumerate(records):
         timestamp = moment(index, record)
-        id_ = record.get(id_field)
-        if type(id_) is not str or not id_:
-            id_ = id_of(index, record, id_field, first_id)
+        id_ = id_of(index, record, id_field, first_id)
         observation, label = _split(id_, record, topic, timestamp, id_field, labels)
         if wait_ms is None:
             if label is not None:
@@ -236,6 +234,9 @@ def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -
     ConfigError
         The value is neither text nor an integer.
     """
+    found = record.get(name)
+    if type(found) is str and found:
+        return found
     found = field_of(record, name)
     if found is None:
         return str(first + index)

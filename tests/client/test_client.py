@@ -113,6 +113,32 @@ def test_prediction_of_a_service_is_typed(service: Living) -> None:
     assert (many[1].index, many[1].reason) == (1, "wrong_kind")
 
 
+def test_recorded_prediction_is_that_of_the_topic(service: Living) -> None:
+    """The observation is written, with an id of its own if it has none, and can be labelled."""
+
+    async def asynchronous() -> list[PredictionRecord | Rejection]:
+        async with AsyncClient(service.url, read_token=READ, write_token=WRITE) as client:
+            alone = await client.predict({"a": 0.2}, record=True)
+            return [alone, *await client.predict_many([{"a": 0.1}, {"a": 0.3}], record=True)]
+
+    with Client(service.url, read_token=READ, write_token=WRITE) as client:
+        found = client.predict({"a": 1.0, "id": "recorded"}, record=True)
+        many = [*client.predict_many([{"a": 0.5}] * 2, record=True), *asyncio.run(asynchronous())]
+        with pytest.raises(ConfigError, match=r"record or explain; .* by \[output\] explain"):
+            client.predict({"a": 1.0}, record=True, explain=1)
+    with (
+        Client(service.url, read_token=READ) as client,
+        pytest.raises(ServiceError, match="answered 401"),
+    ):
+        client.predict({"a": 1.0}, record=True)
+
+    assert found.id == "recorded"
+    for each in (found, *many):
+        assert isinstance(each, PredictionRecord)
+        assert each.age_ms is None  # it is the one that was written
+        assert value(service, "obs", each.position.offset)[1]["id"] == each.id
+
+
 def test_rejected_record_is_an_error_with_its_number(service: Living) -> None:
     """Nothing of its chunk is written; the chunks before are, as the note says."""
     with Client(service.url, read_token=READ, write_token=WRITE) as client:

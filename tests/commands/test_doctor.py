@@ -218,6 +218,64 @@ def test_status_of_a_service_is_judged(
         assert line.startswith(wrong)
 
 
+def test_every_shard_is_looked_at() -> None:
+    """Not only the one that the page shows first; what is fine is one line."""
+    shards = [SHARD | {"number": n} for n in range(4)]
+    shards[2] |= {"snapshot_error": "disk full"}
+    shards[3] |= {"lag": 7, "committed_at": 0.0}
+    document = {
+        "state": "live",
+        "shards": [{"number": n, "state": "live"} for n in range(5)],
+        "shard": shards[0],
+    }
+    report = Report(quiet=True)
+    # a process that does not run shard 4 shows its first one instead
+    read_status(document, report, 1020.0, lambda n: shards[n] if n < 4 else shards[0])
+
+    assert [line.partition(":")[0] for line in findings(report)] == [
+        "snapshots of shard 2",
+        "commits of shard 3",
+    ]
+    assert "status of shard 4: live; its records cannot be read" in findings(report, "note")[0]
+    assert findings(report, "ok") == [
+        "service: live",
+        "shards: 2 of 5 in this process are well",
+    ]
+
+
+def test_findings_of_many_shards_are_bounded() -> None:
+    """The worst ones are shown, and how many are left out."""
+    shards = [SHARD | {"number": n, "learned": 0, "snapshot_at": 1.0} for n in range(100)]
+    document = {"state": "live", "shards": [{"number": n} for n in range(100)], "shard": None}
+    asked: list[int] = []
+    report = Report(quiet=True)
+    read_status(document, report, 1e9, lambda n: asked.append(n) or shards[n])
+
+    assert asked == list(range(64))
+    assert len(report.findings) < 25
+    assert all("of shard" in line for line in findings(report))
+    assert any("more findings" in line for line in findings(report, "note"))
+    assert "shards: 36 more of this process were not looked at" in findings(report, "note")
+
+
+def test_status_of_each_shard_is_asked_for() -> None:
+    """By the address that the page uses."""
+    full = {"number": 0} | SHARD
+    document = {
+        "service": "shop",
+        "state": "live",
+        "shards": [{"number": 0}, {"number": 1}],
+        "shard": full,
+    }
+    report = Report(quiet=True)
+    with answering(json.dumps(document).encode()) as port:
+        configure(port)
+        probe_service(load(Path("shop.toml")), report)
+
+    [line] = [line for line in findings(report, "note") if "shard" in line]
+    assert line.startswith("status of shard 1: ")  # this server shows shard 0 whatever is asked
+
+
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [

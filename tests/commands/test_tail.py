@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.base.records import Outgoing
+from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
@@ -262,3 +262,42 @@ def test_quiet_tail_ends_when_its_reader_does(url: str, log: Log, tmp_path: Path
         code = process.wait(timeout=PATIENCE)
 
         assert (code, process.stderr.read()) == (0, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_output_that_was_closed_before_is_no_bug(
+    url: str, log: Log, closed: str, tmp_path: Path
+) -> None:
+    """It ends quietly, and no position advances over lines that nobody has read."""
+    stored = tmp_path / "positions"
+    tail = f"tail t --transport {url} --from-beginning --resume {stored}"
+    made = tmp_path / "records.jsonl"
+    made.write_text('{"x": 1}\n')
+    for command in (tail, f"produce t {made} --transport {url}"):
+        done = subprocess.run(
+            f"{sys.executable} -m consumers {command} {closed}",
+            shell=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    assert not stored.exists()
+    ends = log.end_offsets([Partition("t", 0), Partition("t", 1)])
+    assert sum(ends.values()) == 4  # the second command has done its work
+
+
+def test_reader_of_both_streams_may_end_first(url: str, log: Log) -> None:
+    """`2>&1 | head -1`: nothing is left to write to, so nothing is said."""
+    log.append([Outgoing("t", None, b"x" * 1000, 1, (), 0)] * 500)  # more than a pipe holds
+    with subprocess.Popen(
+        [sys.executable, "-m", "consumers", "tail", "t", "--transport", url, "--from-beginning"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 0

@@ -128,12 +128,24 @@ def _predictions() -> tuple[str, StoredSchema]:
 def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
     from fastavro import schemaless_reader
 
-    written = _parsed(schema)
+    named: dict[str, Any] = {}
+    written = _parsed(schema, named)
+    strict = _strict(written)
+    if isinstance(strict, dict):  # as parsed, it is not parsed for each record
+        types = {name: _strict(each) for name, each in named.items()}
+        strict |= {"__fastavro_parsed": True, "__named_schemas": types}
     wanted = None if readers_schema is None else _parsed(StoredSchema("AVRO", readers_schema))
 
     def decode(payload: bytes) -> Document:
         stream = BytesIO(payload)
-        document = schemaless_reader(stream, written, wanted)
+        try:
+            document = schemaless_reader(stream, strict, None)
+        except KeyError as error:
+            why = f"no branch or symbol has the number {error}"
+            raise RecordError("unparsable", f"not Avro of its schema: {why}") from None
+        if wanted is not None:
+            stream.seek(0)
+            document = schemaless_reader(stream, written, wanted)
         if not isinstance(document, dict):
             raise RecordError("unparsable", f"expected an Avro record, got {_kind(document)}")
         if left := len(payload) - stream.tell():
@@ -148,11 +160,29 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _parsed(schema: StoredSchema) -> Any:
-    """The schema as fastavro uses it. RecordError if it cannot be used."""
+def _strict(schema: Any) -> Any:
+    """A parsed schema whose branches and symbols are found by number only, not from their end.
+
+    fastavro takes them from a list, in which -1 is the last one. In a dict it is none.
+    """
+    if isinstance(schema, list):
+        return {"type": "union", **dict(enumerate(map(_strict, schema)))}
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _strict(schema[key]) for key in ("type", "items", "values") if key in schema}
+    if "fields" in schema:
+        changed["fields"] = [{**each, "type": _strict(each["type"])} for each in schema["fields"]]
+    if "symbols" in schema:
+        changed["symbols"] = dict(enumerate(schema["symbols"]))
+    return {**schema, **changed}
+
+
+def _parsed(schema: StoredSchema, named: dict[str, Any] | None = None) -> Any:
+    """The schema as fastavro uses it; its types are added to `named`. RecordError if it cannot be
+    used."""
     from fastavro import parse_schema
 
-    named: dict[str, Any] = {}
+    named = {} if named is None else named
     try:
         texts = [*(text for _, text in schema.references), schema.text]
         if any(map(too_deep, texts)):

@@ -130,6 +130,56 @@ def test_avro_value_is_what_it_would_be_in_json(kind, payload, expected) -> None
     assert documents(wire, stored(wire, text))(framed(5, payload)) == {"x": expected}
 
 
+COLOUR = {"type": "enum", "name": "Colour", "symbols": ["red", "blue"]}
+# Type, payload of an index from the beginning, its value, and payloads of indexes from the end.
+FROM_THE_END = [
+    (["null", "int"], b"\x02\x0e", 7, [b"\x01\x0e", b"\x03", b"\x04"]),
+    (COLOUR, b"\x02", "blue", [b"\x01", b"\x03", b"\x05", b"\x04"]),
+    (["null", COLOUR], b"\x02\x00", "red", [b"\x02\x01", b"\x01\x00"]),
+    ({"type": "array", "items": COLOUR}, b"\x02\x02\x00", ["blue"], [b"\x02\x01\x00"]),
+    (
+        {"type": "map", "values": ["int", "null"]},
+        b"\x02\x02a\x00\x02\x00",
+        {"a": 1},
+        [b"\x02\x02a\x01\x00"],
+    ),
+]
+
+
+@pytest.mark.parametrize("readers", [False, True])
+@pytest.mark.parametrize(("kind", "good", "expected", "bad"), FROM_THE_END)
+def test_avro_index_from_the_end_of_a_list_is_a_dead_letter(
+    kind, good, expected, bad, readers
+) -> None:
+    """A negative number of a branch or of a symbol, as in Python's lists; also by the name."""
+    wire = wire_format("avro")
+    fields = [{"name": "x", "type": kind}, {"name": "y", "type": ["null", "int"]}]
+    if kind is COLOUR:
+        fields[1]["type"] = "Colour"
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    decode = documents(wire, stored(wire, text), text if readers else None)
+    last = "red" if kind is COLOUR else None
+
+    assert decode(framed(5, good + b"\x00")) == {"x": expected, "y": last}
+    for payload in [*(each + b"\x00" for each in bad), good + b"\x01", good + b"\x03\x0e"]:
+        with pytest.raises(RecordError, match="no branch or symbol has the number") as caught:
+            decode(framed(5, payload))
+        assert caught.value.reason == "unparsable"
+
+
+def test_avro_union_of_records_is_read_by_its_branch() -> None:
+    """A schema may be a union itself, of types of another schema too."""
+    wire = wire_format("avro")
+    other = json.dumps({"type": "record", "name": "B", "fields": [{"name": "c", "type": COLOUR}]})
+    text = json.dumps([{"type": "record", "name": "A", "fields": []}, "B"])
+    decode = documents(wire, stored(wire, text, ("B", other)))
+
+    assert decode(framed(5, b"\x02\x02")) == {"c": "blue"}
+    for payload in (b"\x01\x02", b"\x02\x01", b"\x04"):
+        with pytest.raises(RecordError, match="no branch or symbol"):
+            decode(framed(5, payload))
+
+
 PROTO = """
 syntax = "proto3";
 import "google/protobuf/timestamp.proto";
