@@ -13,7 +13,8 @@ from consumers.commands.past import ConfigArgument, JsonOption, ShardOption, pas
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from consumers.base.records import Outgoing, Record
+    from consumers.base.records import Outgoing
+    from consumers.config import Config
     from consumers.timetravel.audit import Audit
 
 __all__ = ["audit"]
@@ -46,7 +47,7 @@ def audit(
 
     with past(config, shard) as of:
         found = repeated(of.config, of.log, of.found, of.store, observation, of.progress)
-        results = _results(found, of.config.input.format)
+        results = _results(found, of.config)
     if as_json:
         sys.stdout.write(json.dumps(results, ensure_ascii=False) + "\n")
     else:
@@ -55,11 +56,12 @@ def audit(
         raise typer.Exit(1)
 
 
-def _results(found: Audit, wire: str) -> dict[str, Any]:
+def _results(found: Audit, config: Config) -> dict[str, Any]:
     from consumers.codecs.registry import prediction_as_json
+    from consumers.schemas.translate import Translator
 
-    def decoded(record: Outgoing | Record) -> Any:
-        return json.loads(prediction_as_json(wire, record.value or b"null"))
+    def decoded(record: Outgoing) -> Any:
+        return json.loads(prediction_as_json(config.input.format, record.value or b"null"))
 
     again = decoded(found.again)
     explained = None if found.explained is None else decoded(found.explained)
@@ -74,9 +76,9 @@ def _results(found: Audit, wire: str) -> dict[str, Any]:
             "topic": published.topic,
             "partition": published.partition,
             "offset": published.offset,
-            "value": prediction_as_json(wire, published.value or b"").decode(
-                "utf-8", "backslashreplace"
-            ),
+            "value": Translator(config)
+            .as_json(published.value or b"")
+            .decode("utf-8", "backslashreplace"),
         },
         "same": found.same,
         "others": list(found.others),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from consumers.base.errors import ConfigError, RecordError
+from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
-from consumers.codecs.registry import prediction_as_json, wire_format
+from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, InputsRecord
+from consumers.schemas.translate import Translator
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
 from consumers.shard.models import explainable
@@ -44,6 +45,7 @@ class ObservationPlace(NamedTuple):
         return f"{self.partition.topic}:{self.partition.number}:{self.offset}{row}"
 
 
+Read = Callable[[bytes], bytes]  # a prediction as JSON
 SHARES = 10  # features to explain if the configuration sets no number
 
 
@@ -89,7 +91,11 @@ class _Prediction(msgspec.Struct):
 
 
 def find(
-    config: Config, log: Log, what: str, topics: Sequence[str] = ()
+    config: Config,
+    log: Log,
+    what: str,
+    topics: Sequence[str] = (),
+    translator: Translator | None = None,
 ) -> tuple[list[Record], ObservationPlace]:
     """The predictions of an observation, and the place of the observation.
 
@@ -99,20 +105,23 @@ def find(
         TOPIC:PARTITION:OFFSET of the observation (:INDEX for a row of a message), or its id.
     topics
         Topics of predictions; empty: the configured topic.
+    translator
+        Reads predictions by the schema whose id they have; None: one of `config`.
 
     Raises
     ------
     ConfigError
         There is no such prediction.
     """
+    read = (translator or Translator(config)).as_json
     where = _named(what, rows=wire_format(config.input.format).rows is not None)
     records = (r for topic in topics or [config.predictions_topic] for r in _all(log, topic))
     if where is None:
-        out = _of_id(config, records, what)
+        out = _of_id(read, records, what)
     else:
-        out = [r for r in records if _place(config, r) == where]
+        out = [r for r in records if _place(read, r) == where]
     if out:
-        found = _place(config, out[0])
+        found = _place(read, out[0])
         if found is not None:
             return out, found
     if where is not None and where.partition.topic in config.input_topics:
@@ -132,7 +141,7 @@ def _named(what: str, *, rows: bool) -> ObservationPlace | None:
     return ObservationPlace(Partition(topic, number), offset, *row)
 
 
-def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]:
+def _of_id(read: Read, records: Iterable[Record], what: str) -> list[Record]:
     """The predictions of an id.
 
     Raises
@@ -145,8 +154,8 @@ def _of_id(config: Config, records: Iterable[Record], what: str) -> list[Record]
     replaced = None
     for record in records:
         if record.key == key:
-            found.setdefault(_place(config, record), []).append(record)
-        elif found and (place := _place(config, record)) in found:
+            found.setdefault(_place(read, record), []).append(record)
+        elif found and (place := _place(read, record)) in found:
             del found[place]
             replaced = place
     if replaced is not None and not found:
@@ -167,12 +176,11 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     return list(dict.fromkeys([config.predictions_topic, *earlier]))
 
 
-def _place(config: Config, record: Record) -> ObservationPlace | None:
+def _place(read: Read, record: Record) -> ObservationPlace | None:
     """The place of a prediction's observation; None of another record."""
     try:
-        value = prediction_as_json(config.input.format, record.value or b"")
-        at = msgspec.json.decode(value, type=_Prediction).position
-    except (msgspec.DecodeError, UnicodeDecodeError, RecordError):
+        at = msgspec.json.decode(read(record.value or b""), type=_Prediction).position
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return ObservationPlace(Partition(at.topic, at.partition), at.offset, at.index)
 
@@ -203,8 +211,10 @@ def audit(
     TransportError
         The shard of that time cannot be rebuilt.
     """
-    published, first = find(config, log, what, _topics(config, log, found.journal))
-    at = partial(_place, config)
+    translator = Translator(config)
+    topics = _topics(config, log, found.journal)
+    published, first = find(config, log, what, topics, translator)
+    at = partial(_place, translator.as_json)
     places = dict.fromkeys((first, *filter(None, map(at, published))))
     shards, shard = config.scale.shards, found.journal.number
     own = [place for place in places if place.partition.number % shards == shard]

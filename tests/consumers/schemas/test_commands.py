@@ -12,6 +12,8 @@ import pytest
 
 from consumers.cli import main
 from consumers.codecs.framing import framed, schema_id
+from consumers.codecs.registry import wire_format
+from consumers.codecs.schemas import StoredSchema
 from consumers.commands.run import served
 from consumers.config import load
 from consumers.schemas.client import subject_of
@@ -68,6 +70,36 @@ def test_commands_from_a_file_to_predictions(shop, tmp_path, capsys) -> None:
     assert audited["same"]
     assert audited["prediction"] == made[-1]
     assert shop.dead() == []
+
+
+@pytest.mark.parametrize("shop", ["avro"], indirect=True)
+def test_audit_reads_a_prediction_by_the_schema_that_it_has(shop, tmp_path, capsys) -> None:
+    """Another version has registered its fields in another order. The audit finds the record, and
+    says that it is not the one that this version makes."""
+    shop.feed(4)
+    shop.run()
+    made = shop.records("shop-predictions")[2]
+    _, schema = wire_format("avro").predictions()
+    other = json.loads(schema.text)
+    other["fields"].reverse()
+    other["fields"].append({"name": "quality", "type": "double", "default": 0.5})
+    text = json.dumps(other)
+    id_ = shop.registry.register("elsewhere", text)
+    document = wire_format("avro").to_wire(json.loads(shop.translator.as_json(made.value)))
+    write = wire_format("avro").writer(StoredSchema("AVRO", text))
+    value = framed(id_, write({**document, "quality": 0.75}))
+    shop.write("shop-predictions", value, made.timestamp, made.key)
+
+    for what in (
+        "2",
+        f"visits:0:{json.loads(shop.translator.as_json(value))['position']['offset']}",
+    ):
+        assert main(["audit", str(tmp_path / "shop.toml"), what, "--json"]) == 1
+        audited = json.loads(capsys.readouterr().out)
+        assert audited["published"]["offset"] == 4
+        assert json.loads(audited["published"]["value"]) == audited["prediction"] | {
+            "quality": 0.75
+        }
 
 
 @pytest.mark.parametrize("shop", ["protobuf"], indirect=True)
