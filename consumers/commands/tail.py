@@ -80,8 +80,6 @@ def tail(
       headwater tail visits --config visits.toml --resume visits.pos >> visits.jsonl
     """
     _check_options(follow=follow, drain=drain, resume=resume, advance=advance)
-    if sys.__stdout__ is None:  # closed before the start: nobody reads, so no position may advance
-        raise BrokenPipeError
     url, log = open_chosen(transport, config, existing=True)
     line_of = _lines(config if transport is None else None, as_envelope=as_envelope)
     try:
@@ -171,6 +169,8 @@ def _check_options(*, follow: bool, drain: bool, resume: Path | None, advance: b
         raise ConfigError("--follow waits for new records, --drain stops at the end; give one")
     if resume is None and not advance:
         raise ConfigError("expected --resume FILE with --no-advance; add it")
+    if sys.__stdout__ is None:  # closed before the start: nobody reads, so no position may advance
+        raise BrokenPipeError
 
 
 def text(value: bytes | None) -> str:
