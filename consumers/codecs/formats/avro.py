@@ -163,7 +163,7 @@ def _kind(value: object) -> str:
 def _strict(schema: Any) -> Any:
     """A parsed schema whose branches and symbols are found by number only, not from their end.
 
-    fastavro takes them from a list, in which -1 is the last one. In a dict it is none.
+    fastavro takes them from a list, in which -1 is the last one. A dict has no key -1.
     """
     if isinstance(schema, list):
         return {"type": "union", **dict(enumerate(map(_strict, schema)))}
