@@ -117,7 +117,7 @@ class Reader(Protocol):
 def as_records(
     names: Sequence[str], columns: Sequence[Sequence[object]], count: int
 ) -> Iterator[Record]:
-    """So many records of columns, without the values that are None.
+    """The records of columns, without the values that are None.
 
     Examples
     --------

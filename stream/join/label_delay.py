@@ -112,7 +112,7 @@ class LabelDelays:
         self.delay_ms += sum(delays_ms)
 
     def came_inside(self, count: int) -> None:
-        """Count so many predictions whose label was inside the observation."""
+        """Count predictions whose label was inside the observation."""
         self.delays[0] += count
 
     def gave_up(self) -> None:
