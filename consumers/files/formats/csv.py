@@ -33,7 +33,7 @@ AT_ONCE = 1000  # rows whose columns are converted at once
 ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
 
 _NAME_IT = "give each column its own name"
-_Column = tuple[str, Convert, frozenset[str] | None]  # name, converter, texts without a value
+_Column = tuple[str, Convert, frozenset[str] | None]  # name, converter, texts that mean no value
 
 
 class CsvReader:
@@ -85,7 +85,7 @@ class CsvReader:
                     )
                 converts.append(self._convert(name, cells, wanted))
             columns = list(zip(header, converts, absent, strict=True))
-            if self._file.live:  # a row is a record as soon as it is here
+            if self._file.live:  # each row becomes a record when it arrives
                 yield from (_record(row, columns) for row in chain(sample, filled))
                 return
             for rows_at_once in _many(chain(sample, filled)):
