@@ -192,7 +192,7 @@ def test_format_that_is_named_needs_no_suffix(tmp_path: Path) -> None:
     path.write_text('{"x": 1}\n')
 
     assert list(read_records(path, options=Options("jsonl"))) == [{"x": 1}]
-    with pytest.raises(ConfigError, match="expected --format as one of arrow, csv, json"):
+    with pytest.raises(ConfigError, match="expected --format as one of arrow, csv, eml, json"):
         read_records(path, options=Options("xml"))
     with pytest.raises(ConfigError, match="JSON lines has no --sep; remove it"):
         read_records(path, options=Options("jsonl", sep=";"))
