@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -9,10 +10,15 @@ from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.format import Document, WireFormat
 from consumers.codecs.json_document import parse
 from consumers.codecs.schemas import StoredSchema
+from consumers.mail.fields import FAULTS
+from stream.data.block import Rows
+from stream.data.schema import Schema
+
+_STRUCTURE, _WRONG = "structure", "wrong_"
 
 Documents = Callable[[bytes | None], Document]
 
-__all__ = ["JsonDocuments", "RawDocuments", "refused"]
+__all__ = ["JsonDocuments", "RawDocuments", "faults", "faults_of", "refused"]
 
 
 class RawDocuments:
@@ -92,3 +98,28 @@ def _refuse(name: str, version: str, now: str, value: bytes | None) -> Document:
         f"these records were parsed by {name} {version}, and {now} is installed: install "
         f"{name}=={version} to replay them"
     )
+
+
+def faults(rows: Rows, schema: Schema) -> Counter[str]:
+    """The faults of the mails among some observations, with how many mails have each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> schema = Schema.of(structure="text")
+    >>> rows = Rows.empty(schema, 0)
+    >>> rows.text = np.array([["text_plain wrong_nul"], [None]], dtype=object)
+    >>> faults(rows, schema)
+    Counter({'wrong_nul': 1})
+    """
+    found: Counter[str] = Counter()
+    if _STRUCTURE in schema.text:
+        for text in rows.text[:, schema.text.index(_STRUCTURE)].tolist():
+            if text is not None and _WRONG in text:
+                found.update(word for word in text.split() if word.startswith(_WRONG))
+    return found
+
+
+def faults_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """Of counts those of `faults`, by the name of the fault; all of them, in one order."""
+    return {fault: counts.get(f"{_WRONG}{fault}", 0) for fault in FAULTS}

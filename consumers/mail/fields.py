@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stream.data.schema import Kind
 
-__all__ = ["FIELDS", "RULES"]
+__all__ = ["FAULTS", "FIELDS", "RULES"]
 
 RULES = 1  # the version of the rules that make these fields
 FIELDS: Mapping[str, Kind] = {
@@ -25,3 +25,5 @@ FIELDS: Mapping[str, Kind] = {
     "parts": "numeric",
     "link_count": "numeric",
 }
+# What may be wrong with a mail. In `structure` each is a word that begins with `wrong_`.
+FAULTS = ("bad_charset", "cut", "malformed", "nul", "too_deep", "unknown_charset")

@@ -20,6 +20,7 @@ from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order
+from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
 from consumers.shard.challengers import ChallengerSet
@@ -412,6 +413,8 @@ class Shard:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
         self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
+        if self.spec.parser:
+            self._bad.update(faults(x.rows, self.spec.schema))
         self._counts["predictions"] += len(result.predictions)
         self._counts["learned"] += result.learned
         if self.spec.decision is not None:
@@ -457,6 +460,7 @@ class Shard:
             self._alarms.view(self.spec.name),
             self.learner.expert_weights,
             bad_values=self._bad_values(),
+            mail_faults=faults_of(self._bad) if self.spec.parser else {},
             budget=None if self._machine.budget is None else self._machine.budget.view(),
             imported=self.spec.imported,
         )

@@ -317,6 +317,8 @@ class ShardView:
     bad_values
         Declared field to how many of its values could not be used and were taken as missing; empty
         if such a value makes a dead letter.
+    mail_faults
+        Fault to how many mails have it; empty if the records are no mails.
     budget
         The budget of false positives; None without one.
     imported
@@ -352,6 +354,7 @@ class ShardView:
     drift: DriftView | None = None
     experts: Mapping[str, float] = field(default_factory=dict)
     bad_values: Mapping[str, int] = field(default_factory=dict)
+    mail_faults: Mapping[str, int] = field(default_factory=dict)
     budget: BudgetView | None = None
     imported: str = ""
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)

@@ -196,6 +196,14 @@ METRICS = (
         _bad_values,
     ),
     MetricSpec(
+        "headwater_mail_faults_total",
+        "counter",
+        ("shard", "fault"),
+        "Mails that are broken or beyond a bound, and were read as far as possible, by fault (see "
+        "records.md); only if the records are mails.",
+        by_key(lambda view: view.mail_faults),
+    ),
+    MetricSpec(
         "headwater_overflow_total",
         "counter",
         ("shard", "bound"),

@@ -507,6 +507,7 @@ OPERATIONS: dict[str, list[Panel]] = {
             "cps",
             rates("headwater_overflow_total", "bound", "{{bound}}"),
             rates("headwater_bad_values_total", "field", "bad values, {{field}}"),
+            rates("headwater_mail_faults_total", "fault", "mails, {{fault}}"),
             of_shard("headwater_unread_partitions", "unread partitions"),
             (
                 f"rate(headwater_future_timestamps_total{{{SHARD}}}[$__rate_interval])",

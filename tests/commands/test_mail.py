@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from consumers.base.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition, Record
 from consumers.cli import main
+from consumers.config import parse
 from consumers.files.format import Options
 from consumers.files.source import read_records
 from consumers.mail import versions as installed
 from consumers.mail.document import mail_document
+from consumers.shard.assembly import shard_of
+from consumers.shard.shard import Shard
 from consumers.transports import open_log
+from tests.consumers.feeds import batch
 from tests.consumers.mail.made import mails
 
 Said = pytest.CaptureFixture[str]
@@ -202,3 +206,25 @@ def test_produce_writes_the_raw_mails(maildir: Path, tmp_path: Path, capsys: Sai
     assert [each["id"] for each in predictions(tmp_path / "mail.toml")] == [
         (key or b"").decode() for key in found["mails"].keys
     ]
+
+
+def test_faults_of_mails_are_counted_and_survive_a_restart() -> None:
+    """By fault, from the first mail on, whatever the batches are."""
+    config = parse(CONFIG.format(directory="/tmp"))
+    schema = config.declared_schema
+    assert schema is not None
+    values = [b"", b"\n\na\0", b"\n\nb\0", b"Content-Type: multipart/mixed\n\nx"]
+    records = [Record("mails", 0, n, 1000 + n, b"%d" % n, value) for n, value in enumerate(values)]
+
+    def empty() -> Shard:
+        return shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"}))
+
+    machine = empty()
+    before = dict(machine.view().mail_faults)
+    machine.process(batch(records[:2]), now=2000)
+    restored = empty()
+    restored.load_state(machine.to_state())
+    restored.process(batch(records[2:]), now=2000)
+
+    assert set(before.values()) == {0}
+    assert {k: n for k, n in restored.view().mail_faults.items() if n} == {"malformed": 1, "nul": 2}

@@ -97,6 +97,7 @@ def view(**changed: Any) -> ShardView:
         "labels": {"joined": 15, "late": 2},
         "dead_letters": {"wrong_kind": 1},
         "bad_values": {"a": 3, "b": 0},
+        "mail_faults": {"cut": 1, "nul": 0},
         "overflows": {"max_pending": 4},
         "pending": 7,
         "early": 2,
