@@ -203,7 +203,10 @@ class Batch:
 
     def rows(self, records: Sequence[int]) -> list[int | None]:
         """`row` of each of these records."""
-        return [None] * len(records) if self.index is None else list(map(self.row, records))
+        if self.index is None:
+            return [None] * len(records)
+        chosen: list[int] = self.index[np.array(records, dtype=np.int64)].tolist()
+        return [None if row < 0 else row for row in chosen]
 
     def place(self, i: int) -> tuple[Partition, int]:
         """The partition and offset of record `i`."""
