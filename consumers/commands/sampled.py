@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -23,10 +24,11 @@ __all__ = ["LOOKED_AT", "Sampled", "id_of", "of_file", "of_topic"]
 LOOKED_AT = 20_000  # records: enough for scores within a point, and read in seconds
 MOST_BYTES = 16 * 2**20  # of them, so that large or wide records take seconds, too
 
+MOST_ROWS = 100_000  # of a message: the largest [commit] max_records
 FIRST = 100  # records of a partition, whose schemas say which format they have
 
 Record = Mapping[str, Any]
-Documents = Callable[[bytes | None], Record]
+Documents = Callable[[bytes | None], Sequence[Record]]  # of a message; RecordError
 
 
 @dataclass(slots=True)
@@ -88,14 +90,15 @@ def of_topic(
 ) -> Sampled:
     """The first records of a topic, and of a topic of labels, at most `most` of each.
 
-    With `registry` their schemas say which wire format they have.
+    With `registry` their schemas say which wire format they have. Without it they are JSON, or
+    messages with many rows, which begin in another way.
 
     Raises
     ------
     ConfigError
         A topic does not exist, or `topic` has no usable records.
     """
-    from consumers.codecs.json import parse
+    from consumers.codecs.registry import wire_format
     from consumers.commands.transport import open_chosen
 
     _, log = open_chosen(transport, None, existing=True)
@@ -106,11 +109,15 @@ def of_topic(
                 near = get_close_matches(wanted, topics, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else "check the name and --transport"
                 raise ConfigError(f"no topic {wanted!r} on {transport}; {hint}")
-        wire, documents = "json", cast("Documents", parse)
-        if registry is not None:
+        if registry is None:
+            wire, documents = _recognized(log, topic, topics[topic])
+            of_labels: Documents = _json
+        else:
             wire, documents = _registered(log, topic, topics[topic], transport, registry)
-        found, bad = _objects(log, topic, topics[topic], most, documents)
-        given = _objects(log, labels, topics[labels], most, documents)[0] if labels else []
+            of_labels = documents
+        keyed = wire_format(wire).rows is None
+        found, bad = _objects(log, topic, topics[topic], most, documents, keyed=keyed)
+        given = _objects(log, labels, topics[labels], most, of_labels)[0] if labels else []
     finally:
         log.close()
     if not found:
@@ -139,6 +146,44 @@ def id_of(record: Record, key: bytes | None, field: str) -> str | None:
     if value is not None:
         return str(value)
     return None if key is None else key.decode("utf-8", "replace")
+
+
+def _recognized(log: Log, topic: str, partitions: int) -> tuple[str, Documents]:
+    """The wire format by the first record, and the decoder of its records."""
+    from consumers.base.records import Partition
+    from consumers.codecs.registry import lacking, wire_formats
+
+    every = [Partition(topic, n) for n in range(partitions)]
+    first, ends = log.beginning_offsets(every), log.end_offsets(every)
+    read = log.read(first, {p: min(end, first[p] + 1) for p, end in ends.items()})
+    values = [value for fetched in read for value in fetched.values]
+    for wire in wire_formats().values():
+        rows = wire.rows
+        if rows is None or not any(map(rows.recognizes, values)):
+            continue
+        if missing := lacking(wire):
+            raise ConfigError(
+                f"{topic!r} has records in the format {wire.name}, which needs "
+                f"{', '.join(missing)}; run `pip install 'headwater[{wire.extra}]'`"
+            )
+        return wire.name, partial(_many, rows.documents)
+    return "json", _json
+
+
+def _json(value: bytes | None) -> Sequence[Record]:
+    from consumers.codecs.json import parse
+
+    return [parse(value)]
+
+
+def _many(
+    documents: Callable[[bytes | None, int], Sequence[Record]], value: bytes | None
+) -> Sequence[Record]:
+    return documents(value, MOST_ROWS)
+
+
+def _single(document: Callable[[bytes | None], Record], value: bytes | None) -> Sequence[Record]:
+    return [document(value)]
 
 
 def _registered(
@@ -171,7 +216,7 @@ def _registered(
         if found is None:
             break
         if found.type == wire.schema_type:
-            return wire.name, Translator(configured(wire.name)).document
+            return wire.name, partial(_single, Translator(configured(wire.name)).document)
     raise ConfigError(
         f"the first records of {topic!r} have no schema of {registry}; remove --registry if they "
         "are JSON"
@@ -179,12 +224,19 @@ def _registered(
 
 
 def _objects(
-    log: Log, topic: str, partitions: int, most: int, documents: Documents
+    log: Log,
+    topic: str,
+    partitions: int,
+    most: int,
+    documents: Documents,
+    *,
+    keyed: bool = True,
 ) -> tuple[list[tuple[int, bytes | None, Record]], int]:
     """The first JSON objects of a topic in the order of their timestamps, and the number of other
     records.
 
-    Each partition gives its share of `most`, but enough to infer fields from it alone.
+    Each partition gives its share of `most`, but enough to infer fields from it alone. Without
+    `keyed` no record has a key, because the key of a message is not the one of its rows.
     """
     from consumers.base.records import Partition
     from consumers.config.sample import SAMPLE_SIZE
@@ -198,7 +250,7 @@ def _objects(
     for fetched in log.read(starts, ends):
         for time, key, value in zip(fetched.timestamps, fetched.keys, fetched.values, strict=True):
             try:
-                found.append((time, key, documents(value)))
+                found += [(time, key if keyed else None, each) for each in documents(value)]
             except RecordError:
                 bad += 1
         size += fetched.nbytes

@@ -138,7 +138,7 @@ def _input(source: Source) -> list[str]:
         f"transport = {_text(source.transport)}",
         f"observations = {_text(source.observations)}",
     ]
-    if source.registry is not None:
+    if source.format != "json":
         lines.append(f"format = {_text(source.format)}")
     if source.labels:
         lines.append("# Records {id, label}, learned whenever they arrive.")

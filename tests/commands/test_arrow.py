@@ -12,6 +12,7 @@ from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.codecs import registry
 from consumers.codecs.arrow.messages import documents
+from consumers.config import load
 from consumers.transports import open_log
 from headwater import Client
 
@@ -85,6 +86,19 @@ def test_a_file_is_produced_predicted_printed_and_audited(config: str, capsys) -
     assert (made["prediction"]["id"], made["prediction"]["position"]["index"]) == ("59", 29)
     assert main(["replay", config, "--journal"]) == 0
     assert main(["check", config]) == 0
+
+
+def test_init_recognizes_messages(config: str) -> None:
+    """By their first bytes; fields come from the rows, and the id from a column."""
+    assert main(["produce", "visits", "visits.jsonl", "--config", config]) == 0
+    assert main(["produce", "bought", "labels.jsonl", "--config", config]) == 0
+    command = ["init", "visits", "--labels", "bought", "--transport", "sqlite:shop.db"]
+    assert main([*command, "--output", "made.toml", "--name", "made"]) == 0
+    made = load(Path("made.toml"))
+    assert (made.input.format, made.input.id) == ("arrow", "id")
+    assert made.features == {"amount": "numeric", "shop.city": "categorical"}
+    assert main(["run", "made.toml", "--drain"]) == 0
+    assert len(messages("made-predictions")) == 70
 
 
 def test_labels_keep_their_place_between_observations(config: str, capsys) -> None:
