@@ -35,8 +35,7 @@ observations = "obs"
 labels = "ans"
 format = "{wire}"
 [features]
-a = "numeric"
-b = "numeric"
+{features}
 [model]
 type = "{model}"
 [commit]
@@ -116,11 +115,18 @@ def living(
     max_records: int = 50,
     transport: str = "memory",
     wire: str = "json",
+    features: str = 'a = "numeric"\nb = "numeric"',
 ) -> Iterator[Living]:
     """A service that runs, with its page."""
     where = f"sqlite:{directory / 'log.db'}" if transport == "sqlite" else f"memory:{uuid4()}"
     text = CONFIG.format(
-        name=name, model=model, transport=where, max_records=max_records, more=more, wire=wire
+        name=name,
+        model=model,
+        transport=where,
+        max_records=max_records,
+        more=more,
+        wire=wire,
+        features=features,
     )
     config = parse(text, directory=directory)
     compile_kernels(config, lambda line: None)  # before anybody waits
