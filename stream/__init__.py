@@ -19,7 +19,7 @@ from stream.errors import (
 )
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation, LinearView
-from stream.linear import LogisticRegression
+from stream.linear import LogisticRegression, SpamScorer
 from stream.mixture import Calibrated, Mixture
 from stream.neighbors import KNNClassifier
 
@@ -43,6 +43,7 @@ __all__ = [
     "Rows",
     "Schema",
     "SchemaError",
+    "SpamScorer",
     "State",
     "StateError",
     "StreamError",

@@ -1,5 +1,6 @@
 """Linear classifiers whose weights are learned by gradient steps."""
 
 from stream.linear.logistic import LogisticRegression
+from stream.linear.spam import SpamScorer
 
-__all__ = ["LogisticRegression"]
+__all__ = ["LogisticRegression", "SpamScorer"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream.data.parameters import shown
 from stream.data.schema import BUCKETS
 from stream.errors import SchemaError
-from stream.text import _kernels as kernels
+from stream.text._kernels import tokens as kernels
 from stream.text.tokens import folding, tokens
 
 __all__ = ["MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many"]

@@ -1,4 +1,4 @@
-"""Kernels of text."""
+"""Kernels of tokens in buckets."""
 
 from __future__ import annotations
 

@@ -1,0 +1,255 @@
+"""Kernels of text features: words, pairs of tokens and byte 4-grams as hashed sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import empty, uint32, uint64, zeros
+
+from stream.kernel import inlined, kernel
+
+# Flags of a character. The lowest three bits are its kind.
+SPACE, WORD, SIGN, IDEOGRAPH, DROPPED = 0, 1, 2, 3, 4
+UPPER, DIGIT, LATIN, HIDDEN = 8, 16, 32, 64
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
+MIXER = 0xBF58476D1CE4E5B9  # of Steele, Lea and Flood 2014 (SplitMix64)
+TABLE = 0x20000  # code points with an entry; those beyond are ideographs
+# Where a hash begins, by what is hashed.
+TOKEN, SHAPE, CASED, INVISIBLE = 11, 13, 17, 19
+NEXT, NEXT_BUT_ONE = 29, 31  # the distance of the tokens of a pair
+WORDS, GRAMS, PAIRS, FIELDS = 0, 1, 2, 3  # views
+VIEWS = 4
+MOST_BYTES = 1000  # of which 4-grams are taken, in each text
+MOST_PAIRED = 400  # tokens of which pairs are taken, in each text
+LETTERS = 4  # so many single letters in a row are read as one word too: "v i a g r a"
+WIDEST = 3  # letters in capitals from which a word is read as written too
+
+
+@inlined
+def mixed(h: int, x: int) -> Any:
+    """Hash h, uint64, with another value x in it."""
+    product = (uint64(h) ^ uint64(x)) * uint64(GOLDEN)
+    return product ^ (product >> uint64(29))
+
+
+@inlined
+def key_of(h: int, salt: int) -> Any:
+    """The key, uint32 and never 0, of a hash in the field and view of this salt."""
+    product = mixed(h, salt) * uint64(MIXER)
+    return max(uint32(product >> uint64(32)), uint32(1))
+
+
+@kernel
+def once(key: Any, begin: int, end: int, seen: Any) -> int:
+    """Keep the first of equal keys in key[begin:end], in their order; returns the new end.
+
+    key, seen uint32. seen: all 0, before and after, with room for a power of two of at least 16 and
+    twice the number of keys.
+    """
+    size = 16
+    while size < 2 * (end - begin):
+        size *= 2
+    mask, at = uint64(size - 1), begin
+    for i in range(begin, end):
+        k = key[uint64(i)]
+        p = uint64(k) & mask
+        while seen[p] != uint32(0) and seen[p] != k:
+            p = (p + uint64(1)) & mask
+        if seen[p] == uint32(0):
+            seen[p] = k
+            key[uint64(at)] = k
+            at += 1
+    seen[:size] = uint32(0)
+    return at
+
+
+@inlined
+def entry_of(c: int, table: Any) -> Any:
+    """The entry of a code point in `characters()`, int64 (TABLE,)."""
+    if c < TABLE:
+        return table[uint64(c)]
+    return (c << 20 | c) | (IDEOGRAPH << 40)
+
+
+@kernel
+def hash_of(code: Any, begin: int, end: int, table: Any, start: int) -> Any:
+    """The hash of a token code[begin:end], from `start`: of its lower case (TOKEN); with each digit
+    as 0 (SHAPE); as written (CASED); or of what it looks like (INVISIBLE)."""
+    h = uint64(TOKEN if start == INVISIBLE else start)
+    for i in range(begin, end):
+        c = code[uint64(i)]
+        entry = entry_of(c, table)
+        if (entry >> 40) & 7 == DROPPED:
+            continue
+        if start == CASED:
+            h = mixed(h, c)
+        elif start == INVISIBLE:
+            h = mixed(h, entry >> 20 & 0xFFFFF)
+        elif start == SHAPE and (entry >> 40) & DIGIT:
+            h = mixed(h, 48)
+        else:
+            h = mixed(h, entry & 0xFFFFF)
+    return h
+
+
+@kernel
+def scan(
+    code: Any, first: int, last: int, table: Any, salt: Any, key: Any, at: int, pair: Any, n: int
+) -> Any:
+    """Write the words of a text to key[at:], and its tokens and pairs of tokens to pair[n:].
+
+    code int32: its characters are code[first:last]. table: `characters()`. salt uint64 (VIEWS,).
+    key, pair uint32: room for 4 a character, and 3. Returns the ends of both.
+    """
+    before = before_that = joined = uint64(0)
+    tokens = letters = 0
+    hidden, i = False, first
+    while i < last:
+        entry = entry_of(code[uint64(i)], table)
+        kind = (entry >> 40) & 7
+        if kind in (SPACE, DROPPED):
+            hidden = hidden or ((entry >> 40) & HIDDEN) != 0
+            i += 1
+            continue
+        h, begin, size, upper, digits, latin, unlike = uint64(TOKEN), i, 0, 0, 0, False, False
+        while i < last:
+            entry = entry_of(code[uint64(i)], table)
+            flags = entry >> 40
+            if flags & 7 == DROPPED:
+                hidden = hidden or (flags & HIDDEN) != 0
+                i += 1
+                continue
+            if flags & 7 != kind or (kind == IDEOGRAPH and size == 1):
+                break
+            low = entry & 0xFFFFF
+            h = mixed(h, low)
+            size += 1
+            upper += (flags & UPPER) != 0
+            digits += (flags & DIGIT) != 0
+            latin = latin or (flags & LATIN) != 0
+            unlike = unlike or low != (entry >> 20 & 0xFFFFF)
+            i += 1
+        key[at] = key_of(h, salt[WORDS])
+        at += 1
+        token = h
+        if digits > 0:
+            token = hash_of(code, begin, i, table, SHAPE)
+            key[at] = key_of(token, salt[WORDS])
+            at += 1
+        if upper >= WIDEST and upper + digits == size:
+            key[at] = key_of(hash_of(code, begin, i, table, CASED), salt[WORDS])
+            at += 1
+        if latin and unlike:
+            key[at] = key_of(hash_of(code, begin, i, table, INVISIBLE), salt[WORDS])
+            at += 1
+        if size == 1 and latin:
+            look = entry_of(code[uint64(begin)], table) >> 20 & 0xFFFFF
+            joined = mixed(uint64(TOKEN) if letters == 0 else joined, look)
+            letters += 1
+        elif kind != SIGN or size > 1:
+            if letters >= LETTERS:
+                key[at] = key_of(joined, salt[WORDS])
+                at += 1
+            letters = 0
+        if tokens >= MOST_PAIRED:
+            continue
+        pair[n] = key_of(token, salt[PAIRS])
+        n += 1
+        if tokens > 0:
+            pair[n] = key_of(mixed(mixed(before, NEXT), token), salt[PAIRS])
+            n += 1
+        if tokens > 1:
+            pair[n] = key_of(mixed(mixed(before_that, NEXT_BUT_ONE), token), salt[PAIRS])
+            n += 1
+        before_that, before = before, token
+        tokens += 1
+    if letters >= LETTERS:
+        key[at] = key_of(joined, salt[WORDS])
+        at += 1
+    if hidden:
+        key[at] = key_of(uint64(INVISIBLE), salt[WORDS])
+        at += 1
+    return at, n
+
+
+@kernel
+def grams(code: Any, first: int, last: int, table: Any, salt: int, key: Any, at: int) -> int:
+    """Write the 4-grams of the first MOST_BYTES bytes of a text to key[at:]; returns the end.
+
+    The bytes are the UTF-8 of its characters in lower case, without invisible ones.
+    """
+    window, done = uint64(0), 0
+    for i in range(first, last):
+        entry = entry_of(code[uint64(i)], table)
+        if (entry >> 40) & HIDDEN:
+            continue
+        c = uint64(entry & 0xFFFFF)
+        size = 1 if c < 0x80 else 2 if c < 0x800 else 3 if c < 0x10000 else 4
+        if done + size > MOST_BYTES:
+            break
+        for k in range(size):
+            if size == 1:
+                byte = c
+            elif k == 0:
+                byte = uint64(0xF00 >> size & 0xFF) | c >> uint64(6 * (size - 1))
+            else:
+                byte = uint64(0x80) | (c >> uint64(6 * (size - 1 - k)) & uint64(0x3F))
+            window = (window << uint64(8) | byte) & uint64(0xFFFFFFFF)
+            done += 1
+            if done >= 4:
+                key[at] = key_of(window, salt)
+                at += 1
+    return at
+
+
+@kernel
+def features(
+    code: Any,
+    end: Any,
+    salt: Any,
+    texts: Any,
+    other: Any,
+    others: Any,
+    table: Any,
+    most: int,
+    key: Any,
+    start: Any,
+) -> None:
+    """The keys of each row, each once in a view, in the order in which they occur.
+
+    code int32 (n,): the code points of all texts; end int64 (t,): the end of each text. salt uint64
+    (t, VIEWS): of its field. Row r has the texts texts[r] … texts[r + 1] - 1, int64 (rows + 1,),
+    and the keys other[others[r]] … other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its
+    other fields. table: `characters()`. most: characters of a row at most. key uint32: room for all
+    keys. start int64 (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
+    """
+    pair = empty(3 * most + 1, uint32)
+    size = 64
+    while size < 2 * max(4 * most, MOST_BYTES) + 64:
+        size *= 2
+    seen = zeros(size, uint32)
+    at = 0
+    start[0] = 0
+    for r in range(texts.shape[0] - 1):
+        begin, n = at, 0
+        for t in range(texts[r], texts[r + 1]):
+            first = end[t - 1] if t > 0 else 0
+            at, n = scan(code, first, end[t], table, salt[t], key, at, pair, n)
+        at = once(key, begin, at, seen)
+        start[r * VIEWS + 1] = begin = at
+        for t in range(texts[r], texts[r + 1]):
+            first = end[t - 1] if t > 0 else 0
+            at = grams(code, first, end[t], table, salt[t, GRAMS], key, at)
+        at = once(key, begin, at, seen)
+        start[r * VIEWS + 2] = begin = at
+        for k in range(n):
+            key[at] = pair[k]
+            at += 1
+        at = once(key, begin, at, seen)
+        start[r * VIEWS + 3] = begin = at
+        for k in range(others[r], others[r + 1]):
+            key[at] = other[k]
+            at += 1
+        at = once(key, begin, at, seen)
+        start[r * VIEWS + 4] = at

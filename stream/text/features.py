@@ -1,0 +1,334 @@
+"""Features of text for linear learners: words, byte 4-grams and pairs of tokens, as hashed sets.
+
+Rule: `named_features` is the definition. `features` computes the same keys in compiled loops. The
+order of a row's features depends on the row only, so fields are sorted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import frexp
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.data.block import Rows
+from stream.text._kernels import features as kernels
+from stream.text._kernels.features import (
+    CASED,
+    DIGIT,
+    DROPPED,
+    FIELDS,
+    GOLDEN,
+    GRAMS,
+    HIDDEN,
+    IDEOGRAPH,
+    INVISIBLE,
+    LATIN,
+    LETTERS,
+    MIXER,
+    MOST_BYTES,
+    MOST_PAIRED,
+    NEXT,
+    NEXT_BUT_ONE,
+    PAIRS,
+    SHAPE,
+    SIGN,
+    SPACE,
+    TOKEN,
+    UPPER,
+    VIEWS,
+    WIDEST,
+    WORDS,
+)
+from stream.text.characters import SIZE, characters
+
+__all__ = ["MOST_CHARACTERS", "VIEWS", "Features", "Named", "features", "named_features"]
+
+MOST_CHARACTERS = 2**15  # of each text
+MASK = 2**64 - 1
+
+
+class Features(NamedTuple):
+    """View v of row r has key[start[r · VIEWS + v]] … key[start[r · VIEWS + v + 1] - 1].
+
+    key uint32 (k,): never 0, each once in a view. start int64 (rows · VIEWS + 1,).
+    """
+
+    key: NDArray[np.uint32]
+    start: NDArray[np.int64]
+
+
+class Named(NamedTuple):
+    """A feature in its view, with the field and the part of the text that it stands for."""
+
+    view: int
+    key: int
+    field: str
+    span: str
+
+
+def mixed(h: int, x: int) -> int:
+    """See the kernel."""
+    h = (h ^ x) * GOLDEN & MASK
+    return h ^ h >> 29
+
+
+def key_of(h: int, salt: int) -> int:
+    """See the kernel."""
+    return max((mixed(h, salt) * MIXER & MASK) >> 32, 1)
+
+
+@lru_cache(maxsize=1024)
+def salts(name: str) -> tuple[int, ...]:
+    """What distinguishes the features of a field, for each view."""
+    h = hash_of(name)
+    return tuple(mixed(mixed(h, view), GOLDEN) for view in range(VIEWS))
+
+
+def hash_of(text: str) -> int:
+    """The hash of a name or value, as written."""
+    h = TOKEN
+    for c in text:
+        h = mixed(h, ord(c))
+    return h
+
+
+def features(rows: Rows, used: NDArray[np.int64]) -> Features:
+    """The features of the rows at `used`; O(characters + fields).
+
+    Examples
+    --------
+    >>> rows = Rows.from_dicts([{"text": "free money"}], strings="text")
+    >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
+    [0, 2, 9, 12, 12]
+    """
+    n, names = used.size, sorted(rows.text_names)
+    place = [rows.text_names.index(name) for name in names]
+    cells = rows.text[np.ix_(used, place)].ravel().tolist()
+    found = [k for k, cell in enumerate(cells) if cell is not None]
+    texts = [cells[k][:MOST_CHARACTERS] for k in found]
+    size = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    at = np.array(found, dtype=np.int64)
+    row, column = at // max(len(names), 1), at % max(len(names), 1)
+    salt = np.array([salts(name) for name in names], dtype=np.uint64).reshape(-1, VIEWS)[column]
+    of_row = np.bincount(row, weights=size, minlength=n) if n else np.zeros(1)
+    whole = "".join(texts).encode("utf-32-le", "surrogatepass")
+    other, others = _of_fields(rows, used)
+    room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts)
+    key = np.empty(room + other.size + 1, dtype=np.uint32)
+    start = np.zeros(n * VIEWS + 1, dtype=np.int64)
+    kernels.features(
+        np.frombuffer(whole, dtype="<i4"),
+        np.cumsum(size),
+        salt,
+        np.searchsorted(row, np.arange(n + 1)).astype(np.int64),
+        other,
+        others,
+        characters(),
+        int(of_row.max(initial=0)),
+        key,
+        start,
+    )
+    return Features(key[: start[-1]], start)
+
+
+def _of_fields(rows: Rows, used: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The keys of categories and numbers of the rows at `used`, and where each row begins."""
+    keys: list[int] = []
+    start = [0]
+    for i in used.tolist() if rows.categorical_names or rows.numeric_names else ():
+        keys += [found.key for found in _named_fields(rows, i)]
+        start.append(len(keys))
+    if len(start) == 1:
+        start = [0] * (used.size + 1)
+    return np.array(keys, dtype=np.uint32), np.array(start, dtype=np.int64)
+
+
+def _named_fields(rows: Rows, i: int) -> Iterator[Named]:
+    """The features of the categories and numbers of row i."""
+    categories = zip(rows.categorical_names, rows.categorical[i].tolist(), strict=True)
+    for name, value in sorted((name, value) for name, value in categories if value is not None):
+        yield Named(FIELDS, _category_key(name, value), name, "")
+    numbers = zip(rows.numeric_names, rows.numeric[i].tolist(), strict=True)
+    for name, x in sorted((name, x) for name, x in numbers if x == x):
+        for part in _parts(x):
+            yield Named(FIELDS, _category_key(name, part), name, "")
+
+
+@lru_cache(maxsize=2**14)
+def _category_key(name: str, value: str) -> int:
+    return key_of(hash_of(value), salts(name)[FIELDS])
+
+
+def _parts(x: float) -> tuple[str, ...]:
+    """The bins of a number: its sign and octave, and its half of that octave.
+
+    Examples
+    --------
+    >>> _parts(3.0), _parts(0.0), _parts(-0.3)
+    (('+2', '+2b'), ('0',), ('--1', '--1a'))
+    """
+    if x == 0.0:
+        return ("0",)
+    fraction, exponent = frexp(abs(x))
+    octave = f"{'-' if x < 0 else '+'}{exponent}"
+    return octave, f"{octave}{'b' if fraction >= 0.75 else 'a'}"
+
+
+def named_features(rows: Rows, i: int) -> list[Named]:
+    """The features of row i, in the order of `features`, each with its field and span.
+
+    Examples
+    --------
+    >>> rows = Rows.from_dicts([{"text": "FREE v1agra"}], strings="text")
+    >>> [found.span for found in named_features(rows, 0) if found.view in (0, 2)]
+    ['free', 'free', 'v1agra', 'v1agra', 'v1agra', 'free', 'v1agra', 'free v1agra']
+    """
+    by_view: list[dict[int, Named]] = [{} for _ in range(VIEWS)]
+    texts = zip(rows.text_names, rows.text[i].tolist(), strict=True)
+    for name, whole in sorted((name, text) for name, text in texts if text is not None):
+        text = whole[:MOST_CHARACTERS]
+        for found in (*_words_and_pairs(name, text), *_grams(name, text)):
+            by_view[found.view].setdefault(found.key, found)
+    for found in _named_fields(rows, i):
+        by_view[FIELDS].setdefault(found.key, found)
+    return [found for view in by_view for found in view.values()]
+
+
+class _Token(NamedTuple):
+    """A token of a text as its characters, without the dropped ones, and their entries."""
+
+    kind: int
+    text: str
+    entries: list[int]
+
+    def hash(self, start: int = TOKEN) -> int:
+        """See `hash_of` of the kernels."""
+        h = TOKEN if start == INVISIBLE else start
+        for c, entry in zip(self.text, self.entries, strict=True):
+            h = mixed(h, _read(ord(c), entry, start))
+        return h
+
+    def spelled(self, start: int) -> str:
+        """What `hash` hashes."""
+        pairs = zip(self.text, self.entries, strict=True)
+        return "".join(chr(_read(ord(c), entry, start)) for c, entry in pairs)
+
+    def count(self, flag: int) -> int:
+        """How many characters have this flag."""
+        return sum((entry >> 40) & flag != 0 for entry in self.entries)
+
+
+def _read(c: int, entry: int, start: int) -> int:
+    """What of a character is hashed."""
+    if start == CASED:
+        return c
+    if start == INVISIBLE:
+        return entry >> 20 & 0xFFFFF
+    return 48 if start == SHAPE and (entry >> 40) & DIGIT else entry & 0xFFFFF
+
+
+def _entry(c: str) -> int:
+    code = ord(c)
+    return int(characters()[code]) if code < SIZE else code | code << 20 | IDEOGRAPH << 40
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Runs of word characters and runs of signs; each character of a script without spaces."""
+    token = _Token(SPACE, "", [])
+    for c in text:
+        entry = _entry(c)
+        kind = (entry >> 40) & 7
+        if kind == DROPPED:
+            continue
+        if kind != token.kind or kind == IDEOGRAPH:
+            if token.text:
+                yield token
+            token = _Token(kind, "", [])
+        if kind != SPACE:
+            token = _Token(kind, token.text + c, [*token.entries, entry])
+    if token.text:
+        yield token
+
+
+def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
+    """Words and pairs of tokens of a text."""
+    words, pairs = salts(name)[WORDS], salts(name)[PAIRS]
+    joined: list[_Token] = []
+    before: list[tuple[int, str]] = []
+    for i, token in enumerate(_tokens(text)):
+        size, digits, upper = len(token.text), token.count(DIGIT), token.count(UPPER)
+        starts = [TOKEN, SHAPE] if digits else [TOKEN]
+        starts += [CASED] if upper >= WIDEST and upper + digits == size else []
+        spelled = token.spelled(TOKEN)
+        alike = token.spelled(INVISIBLE)
+        starts += [INVISIBLE] if token.count(LATIN) and alike != spelled else []
+        for start in starts:
+            yield Named(WORDS, key_of(token.hash(start), words), name, spelled)
+        if size == 1 and token.count(LATIN):
+            joined.append(token)
+        elif token.kind != SIGN or size > 1:
+            yield from _joined(name, joined)
+            joined = []
+        if i >= MOST_PAIRED:
+            continue
+        h = token.hash(starts[bool(digits)])
+        yield Named(PAIRS, key_of(h, pairs), name, spelled)
+        for distance, (other, first) in zip((NEXT, NEXT_BUT_ONE), before[::-1], strict=False):
+            both = mixed(mixed(other, distance), h)
+            yield Named(PAIRS, key_of(both, pairs), name, f"{first} {spelled}")
+        before = [*before[-1:], (h, spelled)]
+    yield from _joined(name, joined)
+    if any((_entry(c) >> 40) & HIDDEN for c in text):
+        yield Named(WORDS, key_of(INVISIBLE, words), name, "(invisible characters)")
+
+
+def _joined(name: str, letters: list[_Token]) -> Iterator[Named]:
+    """The word of single letters in a row, if they are many."""
+    if len(letters) >= LETTERS:
+        spelled = "".join(token.spelled(INVISIBLE) for token in letters)
+        h = TOKEN
+        for c in spelled:
+            h = mixed(h, ord(c))
+        yield Named(WORDS, key_of(h, salts(name)[WORDS]), name, spelled)
+
+
+def _grams(name: str, text: str) -> Iterator[Named]:
+    """The 4-grams of a text, each with the word in which it begins."""
+    salt = salts(name)[GRAMS]
+    window, done, begins = 0, 0, []
+    spans = _spans(text)
+    for at, c in enumerate(text):
+        entry = _entry(c)
+        if (entry >> 40) & HIDDEN:
+            continue
+        encoded = chr(entry & 0xFFFFF).encode("utf-8", "surrogatepass")
+        if done + len(encoded) > MOST_BYTES:
+            return
+        for byte in encoded:
+            window = (window << 8 | byte) & 0xFFFFFFFF
+            begins.append(at)
+            done += 1
+            if done >= 4:
+                first, last = begins[done - 4], at
+                word = next((spans[k] for k in range(first, last + 1) if spans[k]), "(space)")
+                yield Named(GRAMS, key_of(window, salt), name, word)
+
+
+def _spans(text: str) -> list[str]:
+    """For each character the token it is in, as `_words_and_pairs` names it; empty for spaces."""
+    out: list[str] = []
+    begin = 0
+    entries = [_entry(c) for c in text]
+    kinds = [(entry >> 40) & 7 for entry in entries]
+    for at in range(1, len(kinds)):  # a dropped character is in the token before it
+        kinds[at] = kinds[at - 1] if kinds[at] == DROPPED else kinds[at]
+    for at in range(1, len(text) + 1):
+        if at == len(text) or kinds[at] != kinds[begin] or kinds[begin] == IDEOGRAPH:
+            kept = [e for e in entries[begin:at] if (e >> 40) & 7 not in (DROPPED, SPACE)]
+            out += ["".join(chr(e & 0xFFFFF) for e in kept)] * (at - begin)
+            begin = at
+    return out

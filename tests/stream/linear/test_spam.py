@@ -1,0 +1,236 @@
+"""SpamScorer against its twin, its bounds, and what it says about a message."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from stream import Schema, SchemaError, SpamScorer, State, StateError
+from stream.data.block import PREDICT_THEN_LEARN, Block
+from stream.linear import evidence
+from tests.oracles.spam import SlowSpamScorer
+
+WORDS = ["free", "MONEY", "call", "now", "lunch", "noon", "v1agra", "£100", "ok", "привет", "你好"]
+CLASSES = ["ham", "spam", "phishing", "news"]
+
+
+def messages(n: int, classes: int, seed: int = 1) -> list[tuple[dict, str, float]]:
+    """Records of two texts and other fields, whose classes prefer other words."""
+    rng, out = Random(seed), []
+    for i in range(n):
+        c = rng.randrange(classes if i > n // 2 else min(classes, 2))
+        often = [4 if k % classes == c else 1 for k in range(len(WORDS))]
+        found = rng.choices(WORDS, often, k=4)
+        x = {
+            "text": " ".join(found),
+            "size": float(rng.randrange(1, 300)),
+            "new": rng.random() < 0.3,
+        }
+        if rng.random() < 0.5:
+            x["subject"] = rng.choice(WORDS)
+        out.append((x, CLASSES[c], rng.choice([1.0, 1.0, 2.0, 0.5])))
+    return out
+
+
+def learned(records, **parameters) -> SpamScorer:
+    """A scorer that has learned these."""
+    model = SpamScorer(**parameters)
+    for x, y, w in records:
+        model.learn_one(x, y, w)
+    return model
+
+
+@pytest.mark.parametrize("classes", [1, 2, 4])
+def test_predictions_are_those_of_the_twin(classes) -> None:
+    """With weights, fading, late classes and fields that come and go."""
+    model, slow = SpamScorer(half_life=100), SlowSpamScorer(half_life=100)
+
+    for x, y, w in messages(60, classes):
+        expected = slow.predict_proba_one(x)
+        assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        model.learn_one(x, y, w)
+        slow.learn_one(x, y, w)
+    assert list(model.view_weights.values()) == pytest.approx(slow.slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_explanation_sums_to_the_log_odds(classes) -> None:
+    """Before any calibration, for each pair of classes."""
+    model = learned(messages(80, classes))
+    x = {"text": "call now for FREE v1agra", "subject": "lunch", "size": 12.0, "new": True}
+    p = model.predict_proba_one(x)
+
+    for label in model.classes:
+        for against in model.classes:
+            if label != against:
+                found = model.explain_one(x, label, against)
+                assert found.log_odds == pytest.approx(np.log(p[label] / p[against]), abs=1e-9)
+                assert sum(found.contributions.values()) == pytest.approx(found.log_odds)
+
+
+def test_explanation_names_the_words_of_the_message() -> None:
+    """With their field; what is a disguise is called as it is written."""
+    model = learned(messages(200, 2))
+
+    found = model.explain_one({"text": "Free lunch", "subject": "v1agra", "size": 3.0}, "spam")
+
+    assert {"text: free", "text: lunch", "text: free lunch", "subject: v1agra", "size"} < set(
+        found.contributions
+    )
+    assert all(": " in name or name in ("size", "(prior)") for name in found.contributions)
+
+
+def test_word_of_one_class_only_is_no_evidence_before_the_other_class() -> None:
+    """An unknown word says nothing, however few records the other class has."""
+    model = learned([({"text": f"word{i}"}, "ham", 1.0) for i in range(50)])
+    model.learn_one({"text": "free money"}, "spam")
+
+    found = model.explain_one({"text": "zzz"}, "spam", "ham")
+
+    assert set(found.contributions) == {"(prior)"}
+
+
+def crowd(n: int, start: int = 0) -> list[tuple[dict, str]]:
+    """Messages without a common word."""
+    rng = Random(start)
+    return [
+        ({"text": " ".join(f"w{rng.getrandbits(40):x}" for _ in range(20))}, CLASSES[i % 2])
+        for i in range(n)
+    ]
+
+
+def limited(places: int = 2**13) -> SpamScorer:
+    """A scorer whose table has at most so many places."""
+    model = SpamScorer()
+    model.limit(2 * places * 20, Schema.of(text="text"), 2)
+    return model
+
+
+def test_table_stays_within_its_bound_and_keeps_what_is_seen() -> None:
+    """However many distinct tokens come, what has been seen lately is still known."""
+    model = limited()
+    for i, (x, y) in enumerate(crowd(600)):
+        model.learn_one(x, y)
+        if i % 5 == 0:
+            model.learn_one({"text": "viagra"}, "spam")
+            model.learn_one({"text": "lunch"}, "ham")
+
+    assert model.overflows["features"] > 10_000
+    assert model._tables.key.size == 2**13
+    assert int(model._tables.size[0]) <= evidence.room(2**13)
+    assert model.predict_proba_one({"text": "viagra"})["spam"] > 0.9
+
+
+def test_evictions_do_not_depend_on_blocks_or_restarts() -> None:
+    """One record a block, all in one, or a save and a load in between: the same bits."""
+    ones, whole, cut = limited(), limited(), limited()
+    records = crowd(120)
+    for x, y in records:
+        ones.learn_one(x, y)
+    whole.learn_many(*zip(*records, strict=True))
+    cut.learn_many(*zip(*records[:60], strict=True))
+    again = limited().load_state(State.from_bytes(cut.to_state().to_bytes()))
+    again.learn_many(*zip(*records[60:], strict=True))
+
+    assert whole.overflows["features"] > 0
+    assert ones.fingerprint() == whole.fingerprint() == again.fingerprint()
+
+
+def test_message_with_more_features_than_the_table_is_learned_in_part() -> None:
+    """It takes the room there is, and it is counted."""
+    model = limited(2**12)
+    x = {"text": " ".join(f"w{i:x}" for i in range(4000))}
+    model.learn_one({"text": "lunch"}, "ham")
+
+    model.learn_one(x, "spam")
+
+    assert int(model._tables.size[0]) == evidence.room(2**12)
+    assert model.overflows["features"] > 0
+    assert model.predict_one(x) == "spam"
+
+
+def test_new_class_shrinks_the_table_to_its_bytes() -> None:
+    """More classes have wider rows, so fewer fit."""
+    model = SpamScorer()
+    assert model.limit(2 * 2**13 * 20, Schema.of(text="text"), 3) == 3
+    for x, y in crowd(150):
+        model.learn_one(x, y)
+    model.learn_one({"text": "a third kind"}, "phishing")
+
+    assert model._tables.key.size == 2**12
+    assert model.predict_one({"text": "a third kind"}) == "phishing"
+
+
+def test_counts_fade_and_the_unit_starts_again() -> None:
+    """After many half-lives all counts are divided, and predictions go on."""
+    model = learned(messages(1700, 2), half_life=100)
+    twin = learned(messages(1700, 2)[-800:], half_life=100)
+
+    assert 1.0 <= model._tables.unit[0] <= 2.0**16
+    assert model._tables.totals.sum() / model._tables.unit[0] == pytest.approx(
+        twin._tables.totals.sum() / twin._tables.unit[0], rel=0.01
+    )
+
+
+def test_truncated_texts_are_counted_once_learned() -> None:
+    """A prediction counts nothing, and what waits is short."""
+    model, long = SpamScorer(), {"text": "a " * 40_000}
+    rows = model.rows([long])
+    block = Block.of(rows, PREDICT_THEN_LEARN, ["ham"])
+
+    model.predict_proba_one(long)
+    assert model.overflows["tokens"] == 0
+    model.run(block)
+    assert model.overflows["tokens"] == 1
+    assert len(rows.text[0, 0]) < 33_000
+    assert model.prepare(rows) is rows or model.prepare(rows).text[0, 0] == rows.text[0, 0]
+
+
+def test_merge_of_halves_knows_both() -> None:
+    """Also with the classes in another order, and with a class that one of them lacks."""
+    records = messages(300, 2)
+    one, other = learned(records[:150]), learned(records[:0:-1][:150])
+    third = learned(messages(60, 4, seed=3))
+    before = one.predict_proba_one(records[-1][0])
+
+    one.merge(other)
+    assert before != one.predict_proba_one(records[-1][0])
+    rights = [one.predict_one(x) == y for x, y, _ in records]
+    one.merge(third)
+
+    assert np.mean(rights) > 0.9
+    assert set(one.classes) == set(CLASSES)
+    assert sum(one.predict_proba_one(records[0][0]).values()) == pytest.approx(1.0)
+    assert one._tables.totals.sum() > 300
+
+
+def test_merge_with_an_empty_one_changes_no_prediction() -> None:
+    """In both directions."""
+    records = messages(100, 2)
+    x = records[-1][0]
+    for model in (
+        learned(records).merge(SpamScorer()),
+        SpamScorer().merge(learned(records)),
+    ):
+        assert model.predict_proba_one(x) == pytest.approx(learned(records).predict_proba_one(x))
+
+
+@pytest.mark.parametrize("name", ["key", "cell", "totals", "bias", "slope", "unit", "records"])
+def test_damaged_state_is_refused(name) -> None:
+    """Numbers below 0 or of another shape."""
+    state = learned(messages(20, 2)).to_state()
+    for damaged in (state.arrays[name][:0], state.arrays[name] * 0 - 1.0):
+        array = damaged.astype(state.arrays[name].dtype)
+        if name == "bias" and array.size:
+            continue  # it may be negative
+        with pytest.raises(StateError):
+            SpamScorer().load_state(State(state.header, {**state.arrays, name: array}))
+
+
+@pytest.mark.parametrize("half_life", [99.0, 2e6, None, "1"])
+def test_half_life_is_bounded(half_life) -> None:
+    """Counts of 32 bits are exact only for so many records."""
+    with pytest.raises(SchemaError):
+        SpamScorer(half_life=half_life)
