@@ -32,6 +32,7 @@ __all__ = [
     "uses_river",
 ]
 
+PRESETS = {"spam": "SpamScorer"}  # names of learners by their use
 PYTHON = "python:"  # before module and name of a factory
 _FACTORY = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 
@@ -40,11 +41,11 @@ SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
 def model_types() -> tuple[str, ...]:
     """The values of [model] type, without river's classifiers."""
-    return ("auto", *learners())
+    return ("auto", *PRESETS, *learners())
 
 
 def _model_type(name: str) -> str:
-    types = model_types()
+    name, types = PRESETS.get(name, name), model_types()
     if name in types or re.fullmatch(rf"{RIVER}{CLASS_PATH}|{PYTHON}{_FACTORY}", name, re.ASCII):
         return name
     near = get_close_matches(name, types, n=1)
@@ -127,7 +128,8 @@ class LearnerConfig(Section):
 
     type: Annotated[str, AfterValidator(_model_type)] = Field(
         default="auto",
-        description="The class name of a learner of docs/learners.md, `auto`, "
+        description="The class name of a learner of docs/learners.md, `auto`, `spam` "
+        "(`SpamScorer`, for messages in two classes), "
         "`river:MODULE.CLASS` (any classifier of river), or `python:MODULE:FUNCTION` (your own "
         "code, see [howto/river.md](howto/river.md)). Default `auto`, which runs several learners "
         "and two guesses and believes each as far as it was right, see docs/learners.md: nobody "

@@ -30,7 +30,7 @@ __all__ = ["START", "SnapshotInfo", "from_bytes", "header_size", "name_of", "pee
 MAGIC = b"HWSNAP\x00\x01"
 SIGNED = b"HWSNAP\x01\x01"
 START = len(MAGIC) + 8  # where the header starts
-DTYPES = frozenset({"<f8", "<i8", "<i4", "|i1", "|u1", "|b1"})
+DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<u4", "|i1", "|u1", "|b1"})
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):

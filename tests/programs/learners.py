@@ -26,6 +26,7 @@ from stream import (
     MixedNB,
     Mixture,
     MultinomialNB,
+    SpamScorer,
 )
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 from stream.preprocessing.binner import Binner
@@ -225,6 +226,14 @@ def _logistic(rng: Random) -> Choice:
     )
 
 
+def _spam(rng: Random) -> Choice:
+    return Choice(
+        SpamScorer(half_life=rng.choice((10_000.0, 100.0))),
+        frozenset({"numeric", "categorical", "text"}),
+        texts=("t1", "t2"),
+    )
+
+
 def _mixture(rng: Random) -> Choice:
     """One to four of the others, by name, by name and parameters, or made; half of them rest or
     stack."""
@@ -273,6 +282,7 @@ FAMILIES: dict[str, Callable[[Random], Choice]] = {
     "knn": _knn,
     "binned": _binned,
     "logistic": _logistic,
+    "spam": _spam,
     "mixture": _mixture,
     "calibrated": _calibrated,
 }

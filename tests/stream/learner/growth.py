@@ -25,6 +25,7 @@ from stream import (
     MultinomialNB,
     PoissonNB,
     Schema,
+    SpamScorer,
 )
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
@@ -71,6 +72,7 @@ GROWERS = {
     "LogisticRegression texts": Grower(
         lambda: LogisticRegression(text=["t"]), TEXT | CATEGORIES, 64 << 20
     ),
+    "SpamScorer": Grower(SpamScorer, TEXT | CATEGORIES, 8 << 20),
     "Calibrated": Grower(Calibrated, NUMBERS | CATEGORIES, 24 << 20),
     "Mixture": Grower(Mixture, NUMBERS | CATEGORIES, 48 << 20),
     "KNNClassifier": Grower(lambda: KNNClassifier(window=500), NUMBERS | CATEGORIES, 4 << 20),

@@ -41,6 +41,7 @@ from stream import (
     RiverClassifier,
     Rows,
     Schema,
+    SpamScorer,
     State,
 )
 from stream.checks import yield_laws
@@ -70,6 +71,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "MDLDiscretizer": lambda: Discretized(MDLDiscretizer(), CategoricalNB()),
     "PoissonNB": PoissonNB,
     "LogisticRegression": lambda: LogisticRegression(text=["note"]),
+    "SpamScorer": SpamScorer,
     "Calibrated": lambda: Calibrated(
         Mixture([MixedNB(text=["note"]), Calibrated(KNNClassifier(window=20))])
     ),
