@@ -183,7 +183,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", default=[], help="names of streams")
-    parser.add_argument("--write", action="store_true", help="the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="the table into docs/learners.md")
     options = parser.parse_args()
     found = []
     for line in lines(options.only):
@@ -191,7 +191,7 @@ def main() -> None:
         sys.stdout.flush()
         found.append(line)
     if options.write:
-        put("spam", found, Path(ROOT) / "docs/performance.md")
+        put("spam", found, Path(ROOT) / "docs/learners.md")
 
 
 if __name__ == "__main__":

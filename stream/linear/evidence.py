@@ -199,7 +199,7 @@ def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: flo
     codes
         For each class of `theirs`, its code in `mine`.
     fade
-        What remains of the counts of `mine`, in the unit of `theirs`.
+        What remains of the counts and squares of `mine`, in the unit of `theirs`.
     """
     classes = mine.totals.size
     order, key, cell = _in_order(theirs)
@@ -209,6 +209,7 @@ def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: flo
         places *= 2
     mine = _filled(mine, places, mine.key, mine.cell)
     mine.cell[:, :classes] *= np.float32(fade)
+    mine.cell[:, classes + 1 :: 2] *= np.float32(fade)
     mine.totals[:] *= fade
     kernels.insert(key[fresh], np.zeros((order.size, mine.cell.shape[1]), np.float32), *mine[:2])
     mine.size[0] += np.count_nonzero(fresh)

@@ -61,8 +61,9 @@ class SpamScorer(Learner):
     Parameters
     ----------
     half_life
-        Number of records after which counts have half their weight, from 100 to 1,000,000. Counts
-        are where a weight starts. What was learned on top of them does not fade.
+        Number of records after which counts and squared gradients have half their weight, from 100
+        to 1,000,000, so that steps do not become ever shorter. Weights do not fade, except for the
+        part of them that follows the counts.
 
     Attributes
     ----------
@@ -87,14 +88,14 @@ class SpamScorer(Learner):
       Cyrillic а, accents) as Latin letters, and single letters in a row as one word. Zero-width
       characters are left out and are a feature. In scripts without spaces each character is a word.
     * *pairs*: the first 400 tokens of each text, alone and with the one before and the one before
-      that (orthogonal sparse bigrams).
-    * *4-grams*: of the first 1,000 bytes of each text in lower case.
+      that (orthogonal sparse bigrams). The start of a text is a token here.
+    * *4-grams*: of the first 1,000 bytes of each text in lower case, after three bytes 0.
     * *fields*: categories, truth values, and the octave and half octave of numbers.
 
     For each view with m features, s = log-odds of the class shares + b + Σ weight / √m. A weight is
     0.8 · log(share of the class's records with the feature / that of the other class), as naive
     Bayes has it, plus a correction. Each share has 0.5 / records added, so a feature that was never
-    seen is no evidence for either class. A learned record moves b by 0.1 · e, where e is the label
+    seen is no evidence for either class. A learned record moves b by 0.2 · e, where e is the label
     (1 or 0) minus the probability by s, and each correction by 0.8 · g / √(0.001 + Σ g²), where
     g = e / √m (AdaGrad). The sum is the log-odds of the class shares + a bias + Σ weight of the
     view · (s - log-odds of the class shares). The weights of the views begin at 1/3, that of
@@ -133,7 +134,7 @@ class SpamScorer(Learner):
     truths: ClassVar[str] = "categorical"
     strings: ClassVar[str] = "text"
 
-    def __init__(self, half_life: float = 10_000.0) -> None:
+    def __init__(self, half_life: float = 2_000.0) -> None:
         self.half_life = number("half_life", half_life, 100.0, 1e6)
         self._begin()
 

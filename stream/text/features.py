@@ -37,6 +37,7 @@ from stream.text._kernels.features import (
     SHAPE,
     SIGN,
     SPACE,
+    START,
     TOKEN,
     UPPER,
     VIEWS,
@@ -103,10 +104,10 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
     --------
     >>> rows = Rows.from_dicts([{"text": "free money"}], strings="text")
     >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
-    [0, 2, 9, 12, 12]
+    [0, 2, 12, 17, 17]
     """
     n, names = used.size, sorted(rows.text_names)
-    place = [rows.text_names.index(name) for name in names]
+    place = np.array([rows.text_names.index(name) for name in names], dtype=np.int64)
     cells = rows.text[np.ix_(used, place)].ravel().tolist()
     found = [k for k, cell in enumerate(cells) if cell is not None]
     texts = [cells[k][:MOST_CHARACTERS] for k in found]
@@ -184,8 +185,8 @@ def named_features(rows: Rows, i: int) -> list[Named]:
     Examples
     --------
     >>> rows = Rows.from_dicts([{"text": "FREE v1agra"}], strings="text")
-    >>> [found.span for found in named_features(rows, 0) if found.view in (0, 2)]
-    ['free', 'free', 'v1agra', 'v1agra', 'v1agra', 'free', 'v1agra', 'free v1agra']
+    >>> [found.span for found in named_features(rows, 0) if found.view == 0]
+    ['free', 'free', 'v1agra', 'v1agra', 'v1agra']
     """
     by_view: list[dict[int, Named]] = [{} for _ in range(VIEWS)]
     texts = zip(rows.text_names, rows.text[i].tolist(), strict=True)
@@ -258,7 +259,7 @@ def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
     """Words and pairs of tokens of a text."""
     words, pairs = salts(name)[WORDS], salts(name)[PAIRS]
     joined: list[_Token] = []
-    before: list[tuple[int, str]] = []
+    before: list[tuple[int, str]] = [(START, "")]
     for i, token in enumerate(_tokens(text)):
         size, digits, upper = len(token.text), token.count(DIGIT), token.count(UPPER)
         starts = [TOKEN, SHAPE] if digits else [TOKEN]
@@ -279,7 +280,7 @@ def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
         yield Named(PAIRS, key_of(h, pairs), name, spelled)
         for distance, (other, first) in zip((NEXT, NEXT_BUT_ONE), before[::-1], strict=False):
             both = mixed(mixed(other, distance), h)
-            yield Named(PAIRS, key_of(both, pairs), name, f"{first} {spelled}")
+            yield Named(PAIRS, key_of(both, pairs), name, f"{first} {spelled}".lstrip())
         before = [*before[-1:], (h, spelled)]
     yield from _joined(name, joined)
     if any((_entry(c) >> 40) & HIDDEN for c in text):
@@ -312,10 +313,9 @@ def _grams(name: str, text: str) -> Iterator[Named]:
             window = (window << 8 | byte) & 0xFFFFFFFF
             begins.append(at)
             done += 1
-            if done >= 4:
-                first, last = begins[done - 4], at
-                word = next((spans[k] for k in range(first, last + 1) if spans[k]), "(space)")
-                yield Named(GRAMS, key_of(window, salt), name, word)
+            first = begins[max(done - 4, 0)]
+            word = next((spans[k] for k in range(first, at + 1) if spans[k]), "(space)")
+            yield Named(GRAMS, key_of(window, salt), name, word)
 
 
 def _spans(text: str) -> list[str]:

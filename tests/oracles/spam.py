@@ -31,7 +31,7 @@ def single(x: float) -> float:
 class SlowSpamScorer:
     """Two classes: the second one against the first. More: each against the others."""
 
-    half_life: float = 10_000.0
+    half_life: float = 2_000.0
     learned: list[tuple[set[Feature], Label, float]] = field(default_factory=list)
     weights: dict[tuple[Feature, Label], float] = field(default_factory=dict)
     squares: dict[tuple[Feature, Label], float] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class SlowSpamScorer:
         for c, (prior, _, z) in scored.items():
             for view, evidence in z.items():
                 e = (y == c) - sigmoid(prior + evidence)
-                self.bias[view, c] = self.bias.get((view, c), 0.0) + min(0.1 * w, 1.0) * e
+                self.bias[view, c] = self.bias.get((view, c), 0.0) + min(0.2 * w, 1.0) * e
                 mine = [f for f in found if f[0] == view]
                 g = w * e / sqrt(len(mine))
                 for f in mine:
@@ -138,6 +138,8 @@ class SlowSpamScorer:
                     self.squares[f, c] = squares
                     self.weights[f, c] = single(self.weights.get((f, c), 0.0) + step)
         self.learned.append((found, y, w))
+        for key in self.squares:
+            self.squares[key] *= 2.0 ** (-1.0 / self.half_life)
 
     def move_sum(self, error: dict[Label, float], evidence: dict[Label, dict[int, float]]) -> None:
         """Of the views that the record has, and the bias."""

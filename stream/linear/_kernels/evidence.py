@@ -15,14 +15,14 @@ Floats = NDArray[float64]
 
 RATE = 0.8  # the length of the first step of a weight
 DAMPING = 1e-3  # added to each sum of squared gradients: small first gradients make small steps
-BIAS_RATE = 0.1  # of a view's bias, which follows the stream for ever
+BIAS_RATE = 0.2  # of a view's bias, which follows the stream for ever
 NAIVE = 0.8  # the share of the naive-Bayes log-odds at which a weight starts
 SEEN = 0.5  # records in which every feature counts as seen, divided by the shares of the classes
 PSEUDO = 0.5  # records of each class in the prior
 SUM_RATE, SUM_DAMPING = 0.03, 1.0  # of the weights of the sum and of its bias
 HEAVIEST = 100.0  # weight of a view in the sum
-LARGEST = 1e30  # of a sum of squared gradients, so that it stays finite in 32 bits
-LARGEST_UNIT = 2.0**16  # above it, all counts are divided by it, which is exact
+LARGEST = 1e32  # of a sum of squared gradients, so that it stays finite in 32 bits
+LARGEST_UNIT = 2.0**16  # above it, counts and squares are divided by it, which is exact
 TOGETHER = 8  # ratios that are multiplied before a logarithm is taken; no product underflows
 
 
@@ -202,9 +202,10 @@ def learn_sum(y: int, w: float, z: Any, p: Any, start: Any, r: int, s: Any) -> N
 
 
 @kernel
-def learn_view(place: Any, begin: int, end: int, g: float, at: int, cell: Any) -> None:
+def learn_view(place: Any, begin: int, end: int, g: float, unit: float, at: int, cell: Any) -> None:
     """Move the weights of the features place[begin:end] by the gradient g; at: their column."""
-    squared = float64(min(g * g, LARGEST))
+    squared, damping = float64(min(g * g * unit, LARGEST)), DAMPING * unit
+    step = RATE * g * sqrt(unit)
     weight, other = uint64(at), uint64(at + 1)
     for i in range(begin, end):
         p = place[uint64(i)]
@@ -213,18 +214,21 @@ def learn_view(place: Any, begin: int, end: int, g: float, at: int, cell: Any) -
         q = uint64(p)
         squares = min(cell[q, other] + squared, LARGEST)
         cell[q, other] = squares
-        cell[q, weight] += RATE * g / sqrt(squares + DAMPING)
+        cell[q, weight] += step / sqrt(squares + damping)
 
 
 @kernel
 def fade(key: Any, cell: Any, totals: Any) -> None:
-    """Divide the counts by LARGEST_UNIT, as the unit was."""
-    for c in range(totals.shape[0]):
+    """Divide counts and sums of squares by LARGEST_UNIT, as the unit was."""
+    classes = totals.shape[0]
+    for c in range(classes):
         totals[c] /= LARGEST_UNIT
     for p in range(key.shape[0]):
         if key[p] != uint32(0):
-            for c in range(totals.shape[0]):
+            for c in range(classes):
                 cell[p, c] /= LARGEST_UNIT
+            for j in range(classes + 1, cell.shape[1], 2):
+                cell[p, j] /= LARGEST_UNIT
 
 
 @kernel
@@ -248,7 +252,7 @@ def learn(
                 error = (1.0 if y == own else 0.0) - sigmoid(base + z[v, c])
                 bias[v, c] += min(BIAS_RATE * w, 1.0) * error
                 g = w * error / sqrt(float64(end - begin))
-                learn_view(place, begin, end, g, classes + 2 * c, cell)
+                learn_view(place, begin, end, g, unit[0], classes + 2 * c, cell)
     unit[0] *= growth
     if unit[0] > LARGEST_UNIT:
         unit[0] /= LARGEST_UNIT

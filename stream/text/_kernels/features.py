@@ -16,7 +16,7 @@ GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multip
 MIXER = 0xBF58476D1CE4E5B9  # of Steele, Lea and Flood 2014 (SplitMix64)
 TABLE = 0x20000  # code points with an entry; those beyond are ideographs
 # Where a hash begins, by what is hashed.
-TOKEN, SHAPE, CASED, INVISIBLE = 11, 13, 17, 19
+TOKEN, SHAPE, CASED, INVISIBLE, START = 11, 13, 17, 19, 23
 NEXT, NEXT_BUT_ONE = 29, 31  # the distance of the tokens of a pair
 WORDS, GRAMS, PAIRS, FIELDS = 0, 1, 2, 3  # views
 VIEWS = 4
@@ -93,16 +93,39 @@ def hash_of(code: Any, begin: int, end: int, table: Any, start: int) -> Any:
     return h
 
 
+@inlined
+def spell(
+    code: Any,
+    begin: int,
+    end: int,
+    table: Any,
+    salt: int,
+    capitals: bool,
+    unlike: bool,
+    key: Any,
+    at: int,
+) -> int:
+    """Write a word as written, if in capitals, and as what it looks like, if that is not itself."""
+    if capitals:
+        key[at] = key_of(hash_of(code, begin, end, table, CASED), salt)
+        at += 1
+    if unlike:
+        key[at] = key_of(hash_of(code, begin, end, table, INVISIBLE), salt)
+        at += 1
+    return at
+
+
 @kernel
 def scan(
     code: Any, first: int, last: int, table: Any, salt: Any, key: Any, at: int, pair: Any, n: int
 ) -> Any:
     """Write the words of a text to key[at:], and its tokens and pairs of tokens to pair[n:].
 
-    code int32: its characters are code[first:last]. table: `characters()`. salt uint64 (VIEWS,).
+    The start of the text is a token of pairs. code int32: its characters are code[first:last].
+    table: `characters()`. salt uint64 (VIEWS,).
     key, pair uint32: room for 4 a character, and 3. Returns the ends of both.
     """
-    before = before_that = joined = uint64(0)
+    before, before_that, joined = uint64(START), uint64(0), uint64(0)
     tokens = letters = 0
     hidden, i = False, first
     while i < last:
@@ -137,12 +160,8 @@ def scan(
             token = hash_of(code, begin, i, table, SHAPE)
             key[at] = key_of(token, salt[WORDS])
             at += 1
-        if upper >= WIDEST and upper + digits == size:
-            key[at] = key_of(hash_of(code, begin, i, table, CASED), salt[WORDS])
-            at += 1
-        if latin and unlike:
-            key[at] = key_of(hash_of(code, begin, i, table, INVISIBLE), salt[WORDS])
-            at += 1
+        capitals = upper >= WIDEST and upper + digits == size
+        at = spell(code, begin, i, table, salt[WORDS], capitals, latin and unlike, key, at)
         if size == 1 and latin:
             look = entry_of(code[uint64(begin)], table) >> 20 & 0xFFFFF
             joined = mixed(uint64(TOKEN) if letters == 0 else joined, look)
@@ -156,10 +175,9 @@ def scan(
             continue
         pair[n] = key_of(token, salt[PAIRS])
         n += 1
+        pair[n] = key_of(mixed(mixed(before, NEXT), token), salt[PAIRS])
+        n += 1
         if tokens > 0:
-            pair[n] = key_of(mixed(mixed(before, NEXT), token), salt[PAIRS])
-            n += 1
-        if tokens > 1:
             pair[n] = key_of(mixed(mixed(before_that, NEXT_BUT_ONE), token), salt[PAIRS])
             n += 1
         before_that, before = before, token
@@ -177,7 +195,8 @@ def scan(
 def grams(code: Any, first: int, last: int, table: Any, salt: int, key: Any, at: int) -> int:
     """Write the 4-grams of the first MOST_BYTES bytes of a text to key[at:]; returns the end.
 
-    The bytes are the UTF-8 of its characters in lower case, without invisible ones.
+    The bytes are the UTF-8 of its characters in lower case, without invisible ones. Three zeros
+    stand before them, as the start of the text.
     """
     window, done = uint64(0), 0
     for i in range(first, last):
@@ -197,9 +216,8 @@ def grams(code: Any, first: int, last: int, table: Any, salt: int, key: Any, at:
                 byte = uint64(0x80) | (c >> uint64(6 * (size - 1 - k)) & uint64(0x3F))
             window = (window << uint64(8) | byte) & uint64(0xFFFFFFFF)
             done += 1
-            if done >= 4:
-                key[at] = key_of(window, salt)
-                at += 1
+            key[at] = key_of(window, salt)
+            at += 1
     return at
 
 
