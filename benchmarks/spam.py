@@ -8,9 +8,9 @@ defaults, river's `BagOfWords | MultinomialNB`, and bogofilter if it is installe
 each score and each lesson. Times are CPU times of one process, with its reading of the text.
 
 Streams: SMS spam and Enron-1 of the shared data (HEADWATER_SHARED), one after the other, and each
-with spam whose letters are exchanged anew after each 1,000 messages. For the change from one stream
-to the next, the accuracy of the 200 messages after the first 200 is beside that of a scorer that
-started at the change.
+with spam whose letters are exchanged for others after each 1,000 messages. For the change from one
+stream to the next, the accuracy of the 200 messages after the first 200 is beside that of a scorer
+that started at the change.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Scored(NamedTuple):
 
 
 def changing(stream: Stream) -> Stream:
-    """Spam whose letters are exchanged for others, anew after each 1,000 messages."""
+    """Spam whose letters are exchanged for others, and again after each 1,000 messages."""
     out = []
     for i, (text, label) in enumerate(stream):
         letters = list(string.ascii_lowercase)

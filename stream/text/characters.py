@@ -79,7 +79,7 @@ def _entry(c: str, unspaced: bool) -> int:
     base = normalize("NFKD", low)[0].lower() if ord(low) >= 0x80 else low
     base = base if len(base) == 1 else low
     flags = _kind_of(c, kind, unspaced)
-    flags |= UPPER * (low != c) | DIGIT * (kind == "Nd") | LATIN * ("a" <= base <= "z")
+    flags |= UPPER * (low != c) | DIGIT * c.isdecimal() | LATIN * ("a" <= base <= "z")
     return ord(low) | ord(LOOK_ALIKES.get(base, base)) << 20 | flags << 40
 
 

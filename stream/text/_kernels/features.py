@@ -115,6 +115,19 @@ def spell(
     return at
 
 
+@inlined
+def pair_up(
+    before: int, before_that: int, token: int, tokens: int, salt: int, pair: Any, n: int
+) -> int:
+    """Write a token, alone and with the one before, and the one before that if there is one."""
+    pair[n] = key_of(token, salt)
+    pair[n + 1] = key_of(mixed(mixed(before, NEXT), token), salt)
+    if tokens == 0:
+        return n + 2
+    pair[n + 2] = key_of(mixed(mixed(before_that, NEXT_BUT_ONE), token), salt)
+    return n + 3
+
+
 @kernel
 def scan(
     code: Any, first: int, last: int, table: Any, salt: Any, key: Any, at: int, pair: Any, n: int
@@ -173,13 +186,7 @@ def scan(
             letters = 0
         if tokens >= MOST_PAIRED:
             continue
-        pair[n] = key_of(token, salt[PAIRS])
-        n += 1
-        pair[n] = key_of(mixed(mixed(before, NEXT), token), salt[PAIRS])
-        n += 1
-        if tokens > 0:
-            pair[n] = key_of(mixed(mixed(before_that, NEXT_BUT_ONE), token), salt[PAIRS])
-            n += 1
+        n = pair_up(before, before_that, token, tokens, salt[PAIRS], pair, n)
         before_that, before = before, token
         tokens += 1
     if letters >= LETTERS:
