@@ -132,6 +132,19 @@ def generators() -> dict[str, Callable[[], Any]]:
         "random RBF, drift": lambda: synth.RandomRBFDrift(
             seed_model=1, seed_sample=2, change_speed=0.001, n_drift_centroids=20, **rbf
         ),
+        "hyperplane, drift": lambda: synth.Hyperplane(
+            seed=1, n_features=8, n_drift_features=4, mag_change=0.001
+        ),
+        "sine, drift": lambda: drifting(
+            synth.Sine, {"classification_function": 0}, {"classification_function": 2}
+        ),
+        "STAGGER, drift": lambda: drifting(
+            synth.STAGGER, {"classification_function": 0}, {"classification_function": 2}
+        ),
+        "mixed, drift": lambda: drifting(
+            synth.Mixed, {"classification_function": 0}, {"classification_function": 1}
+        ),
+        "waveform": lambda: synth.Waveform(seed=1, has_noise=True),
     }
 
 
