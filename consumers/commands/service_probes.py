@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from consumers.commands.findings import Finding, Report
+from stream.evaluate.guessing import ENOUGH
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -214,8 +215,12 @@ def _read_quality(shard: Mapping[str, Any], report: Report) -> None:
     for key in ("worse_than_guessing", "only_one_class"):
         if sentence := shard.get(key):
             report.wrong("quality", str(sentence))
-    if shard.get("learned") and not shard.get("worse_than_guessing"):
-        report.fine("quality", f"{shard.get('learned'):,} labels learned, not worse than guessing")
+    learned = int(shard.get("learned") or 0)
+    if learned and not shard.get("worse_than_guessing"):
+        told = (
+            "not worse than guessing" if learned >= ENOUGH else "too few to compare with guessing"
+        )
+        report.fine("quality", f"{learned:,} labels learned, {told}")
 
 
 def _ago(seconds: float) -> str:

@@ -24,7 +24,7 @@ from consumers.config.propose import ModelChoice
 from consumers.offline.feed import encoded
 from consumers.shard.models import build, limited, unused
 from stream.data.block import Rows
-from stream.data.schema import Schema
+from stream.data.schema import Label, Schema
 from stream.evaluate.guessing import ENOUGH, BetterGuess, GuessWatch
 from stream.evaluate.offline import Chunk, chunks
 from stream.evaluate.progressive import Progressive
@@ -99,6 +99,11 @@ class Look:
         The guesses that are better than the chosen model.
     unseen
         How many predictions came before the first label of their class. Nobody can be right there.
+    rejected
+        How many labels were of more classes than the models have room for.
+    left_out
+        The models with room for another number of classes. They were scored on other
+        records.
     """
 
     scores: Sequence[ModelScore]
@@ -106,10 +111,13 @@ class Look:
     records: int
     worse: Sequence[BetterGuess]
     unseen: int = 0
+    rejected: int = 0
+    left_out: Sequence[str] = ()
 
     def lines(self) -> list[str]:
         """A table of models and guesses."""
-        first = self.scores[0].view.scores["all"]
+        view = self.scores[0].view
+        first = view.scores["all"]
         cells = [("model", "accuracy", "log loss", "µs a record", "")]
         for each in self.scores:
             mark = "chosen" if each.model == self.choice.model else ""
@@ -130,7 +138,28 @@ class Look:
                 f"{self.unseen:,} of {first.scored:,.0f} predictions came before the first label "
                 f"of their class, and count {UNKNOWN:.0f} each in every log loss"
             )
-        return table
+        if self.rejected:
+            table.append(
+                f"{self.rejected:,} labels of {self.records:,} were rejected, because "
+                f"{self.choice.model} has room for {len(view.classes):,} classes"
+            )
+        if self.left_out:
+            table.append(f"not compared, because they have room for another number of classes: {', '.join(self.left_out)}")
+        return [*table, *self._better_guess(majority, no_change)]
+
+    def _better_guess(self, majority: float | None, no_change: float | None) -> list[str]:
+        """That a guess is right more often than the chosen model, if that is not proved."""
+        ours = next(each for each in self.scores if each.model == self.choice.model)
+        found = {"label shares": majority or 0.0, "last label": no_change or 0.0}
+        name, share = max(found.items(), key=lambda pair: pair[1])
+        if share <= ours.accuracy or self.worse:
+            return []
+        scored = ours.view.scores["all"].scored
+        few = "which are few" if scored < ENOUGH else "which may be chance"
+        return [
+            f"guessing by the {name} is right in {share:.1%}, {ours.model} in {ours.accuracy:.1%} "
+            f"of {scored:,.0f} predictions, {few}"
+        ]
 
 
 def models(schema: Schema, default: str) -> list[str]:
@@ -184,12 +213,19 @@ def compared(
     rows, kept = _usable(records, codec, names)
     parts = _parts(kept, arrivals)
     scores: list[ModelScore] = []
+    rejected: dict[str, int] = {}
     for n, name in enumerate(names):
         done = len(kept) * n
         found = _scored(name, schema, rows, parts, done, len(kept) * len(names), progress, clock)
         if found is not None:
-            scores.append(found)
-    if not scores or min(each.view.scores["all"].scored for each in scores) < LEAST:
+            scores.append(found[0])
+            rejected[name] = found[1]
+    if not scores:
+        return None
+    room = rejected.get(default.model, min(rejected.values()))
+    scores = [each for each in scores if rejected[each.model] == room]
+    left_out = [name for name, count in rejected.items() if count != room]
+    if min(each.view.scores["all"].scored for each in scores) < LEAST:
         return None
     if len(scores[0].view.classes) < 2:
         return None
@@ -197,11 +233,16 @@ def compared(
     choice = _chosen(scores, default, in_order=in_order)
     taken = next(each for each in scores if each.model == choice.model)
     worse = GuessWatch().look(taken.view, now=True)
-    return Look(scores, choice, len(kept), worse, _unseen(parts))
+    unseen = _unseen(parts, taken.view.classes)
+    return Look(scores, choice, len(kept), worse, unseen, room, left_out)
 
 
-def _unseen(parts: Sequence[Chunk]) -> int:
-    """How many predictions came before the first label of their class, and after any other."""
+def _unseen(parts: Sequence[Chunk], classes: Sequence[Label]) -> int:
+    """How many predictions came before the first label of their class, and after any other.
+
+    Labels of other classes than `classes` are not counted: they are rejected.
+    """
+    known_classes = {(type(label).__name__, str(label)) for label in classes}
     predicted: dict[str, int] = {}
     first: dict[tuple[str, str], int] = {}  # class to its first label
     at = unseen = 0
@@ -211,10 +252,11 @@ def _unseen(parts: Sequence[Chunk]) -> int:
             at += 1
             if row >= 0:
                 predicted[id_] = at
-            if label is None:
+            of = (type(label).__name__, str(label))
+            if label is None or of not in known_classes:
                 continue
-            first.setdefault((type(label).__name__, str(label)), at)
-            began, known = next(iter(first.values())), first[type(label).__name__, str(label)]
+            first.setdefault(of, at)
+            began, known = next(iter(first.values())), first[of]
             unseen += began < predicted[id_] <= known
     return unseen
 
@@ -253,25 +295,27 @@ def _scored(
     total: int,
     progress: Progress,
     clock: Callable[[], float],
-) -> ModelScore | None:
-    """The scores of one model; None if its memory does not suffice for these fields."""
+) -> tuple[ModelScore, int] | None:
+    """The scores of one model, and how many labels it had no room for; None if its memory does not
+    suffice for these fields."""
     try:
         _machine(name, schema, rows).process(*_first(rows))  # compiles its kernels
         machine = _machine(name, schema, rows)
     except ConfigError:
         return None
-    seconds, at = 0.0, 0
+    seconds, at, rejected = 0.0, 0, 0
     for part in parts:
         block = rows.take(np.arange(at, at + len(part.xs)))
         machine.join.max_pending = part.waiting
         began = clock()
-        machine.process(block, part.events)
+        result = machine.process(block, part.events)
         seconds += clock() - began
+        rejected += len(result.rejected)
         at += len(part.xs)
         progress(done + at, total)
     if not machine.quality.scored:
         return None
-    return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1))
+    return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1)), rejected
 
 
 def _machine(name: str, schema: Schema, rows: Rows) -> Progressive:

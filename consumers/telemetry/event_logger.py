@@ -277,8 +277,9 @@ class EventLogger:
             f"{view.learned:,} learned",
         ]
         if scores.accuracy is not None:
-            majority = scores.baselines["majority"] or 0.0
-            words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
+            guess, share = max(scores.baselines.items(), key=lambda pair: pair[1] or 0.0)
+            guessed = f"{guess.replace('_', '-')} {share or 0.0:.1%}"
+            words.append(f"accuracy {scores.accuracy:.1%} ({guessed})")
         confusion = view.quality.confusion.tolist()
         recall = only_one_scored(view.labels, view.quality.classes, confusion)
         words += [] if recall is None else [recall]

@@ -134,7 +134,7 @@ def test_trouble_counts_one_and_thousands_as_prose_does(caplog) -> None:
 
 
 def test_end_tells_how_it_stood(caplog) -> None:
-    """Accuracy beside the baseline, and what is left over."""
+    """Accuracy beside the better baseline, and what is left over."""
     caplog.set_level(logging.INFO, logger="headwater")
 
     EventLogger(lambda: 0.0).ended("stopped", 12, view())

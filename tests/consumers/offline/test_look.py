@@ -188,12 +188,43 @@ def test_predictions_before_the_first_label_of_their_class_are_explained(late: i
     mixed = compared(records, NUMBERS, Arrivals(["a", "b"] * 200, 0), DEFAULT)
 
     assert look.unseen == max(late, 1)
+    told = "predictions came before the first label of their class, and count 36 each in every log "
+    assert any(told in line for line in look.lines()) == (late == 50)
+    assert mixed.unseen == 1
+    assert not any(told in line for line in mixed.lines())
+
+
+def test_labels_of_too_many_classes_are_counted_and_scored_by_no_model() -> None:
+    """All rows of the table are of the same records."""
+    records, _ = ring(3000)
+    labels = [str(i * 7919 % 2000) for i in range(3000)]
+
+    look = compared(records, NUMBERS, Arrivals(labels), ModelChoice("auto", "two numbers"))
+
+    assert len({each.view.scores["all"].scored for each in look.scores}) == 1
+    known = set(look.scores[0].view.classes)
+    assert look.rejected == sum(y not in known for y in labels) > 0
+    assert look.unseen < look.scores[0].view.scores["all"].scored
+    named = {each.model for each in look.scores} | set(look.left_out)
+    assert named == set(models(NUMBERS, "auto"))
+    assert any(
+        f"{look.rejected:,} labels of 3,000 were rejected, because auto has room for {len(known):,}"
+        in line
+        for line in look.lines()
+    )
+
+
+def test_guess_that_is_right_more_often_is_told_even_if_it_may_be_chance() -> None:
+    """Where labels are too few for a verdict."""
+    records, _ = ring(300)
+    labels = [i % 100 < 93 for i in range(300)]
+
+    look = compared(records, NUMBERS, Arrivals(labels), DEFAULT)
+
+    assert not look.worse
     *_, last = look.lines()
-    assert last.endswith(
-        "predictions came before the first label of their class, and count 36 each in every log "
-        "loss"
-    ) == (late == 50)
-    assert (mixed.unseen, len(mixed.lines())) == (1, len(look.lines()) - (late == 50))
+    assert last.startswith("guessing by the last label is right in 98.3%")
+    assert last.endswith("predictions, which are few")
 
 
 def test_texts_are_compared_by_models_that_read_them() -> None:
