@@ -24,6 +24,7 @@ from consumers.commands.proposal import (
     write,
 )
 from consumers.commands.source import (
+    ColumnsOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -130,6 +131,7 @@ def init(
     sep: SepOption = None,
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
+    columns: ColumnsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     no_look: Annotated[
         bool, typer.Option("--no-look", help="Only infer fields: no checks, and no other models.")
@@ -149,7 +151,7 @@ def init(
     """
     from consumers.config.propose import service_name
 
-    how = (file_format, sep, encoding, quote)
+    how = (file_format, sep, encoding, quote, columns)
     if fields or schema:
         given = Declaration(source, fields or (), schema, label, labels, transport, id_field)
         declare(given, name, output, missing, how, force=force)
@@ -212,7 +214,7 @@ def _file(source: str, transport: str | None, how: Sequence[str | None]) -> File
     if Path(source).exists() or place_of(source).name != "file":
         return opened(source, *how)
     if any(how):
-        option = next(compress(("format", "sep", "encoding", "quote"), how))
+        option = next(compress(("format", "sep", "encoding", "quote", "columns"), how))
         raise ConfigError(f"no file {source}; --{option} is for files: check the name or remove it")
     if transport is None:
         raise ConfigError(

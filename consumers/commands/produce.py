@@ -21,6 +21,7 @@ from consumers.base.errors import ConfigError
 from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
 from consumers.commands.source import (
+    ColumnsOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -113,6 +114,7 @@ def produce(
     sep: SepOption = None,
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
+    columns: ColumnsOption = None,
     id_field: IdField = None,
     partitions: Partitions = None,
     any_topic: AnyTopic = False,
@@ -145,7 +147,7 @@ def produce(
     _check_times(rate, time_field)
     pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
     kinds = parse_types(types or [])
-    source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote)
+    source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote, columns)
     check_types(source, kinds)
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input

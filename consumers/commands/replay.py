@@ -19,6 +19,7 @@ from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, TimeField, Types
 from consumers.commands.rivals import Rival, compare_file, rivals
 from consumers.commands.source import (
+    ColumnsOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -89,6 +90,7 @@ def replay(
     sep: SepOption = None,
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
+    columns: ColumnsOption = None,
     limit: Limit = None,
     as_json: Json = False,
     report: Report = None,
@@ -130,7 +132,7 @@ def replay(
 
     if from_journal:
         given = (files, label, delay, time_field, types, limit, report, compare or verify or None)
-        given = (*given, file_format, sep, encoding, quote)  # type: ignore[assignment]
+        given = (*given, file_format, sep, encoding, quote, columns)  # type: ignore[assignment]
         if any(value is not None for value in given if value != []):
             raise ConfigError(
                 "--journal replays what the service consumed; remove FILE and its options, "
@@ -144,7 +146,7 @@ def replay(
             )
         *others, file = files
         settings, models = _models(config, others, compare, verify)
-        source = opened(file, file_format, sep, encoding, quote)
+        source = opened(file, file_format, sep, encoding, quote, columns)
         asked = ReplayOptions(source, label, delay, time_field, types or [], limit, report, verify)
         results = compare_file(models, asked) if settings is None else replay_file(settings, asked)
     _show(results, as_json)

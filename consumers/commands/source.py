@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from consumers.files.source import FileSource
 
 __all__ = [
+    "ColumnsOption",
     "EncodingOption",
     "FormatOption",
     "QuoteOption",
@@ -38,6 +39,10 @@ QuoteOption = Annotated[
     str | None,
     typer.Option("--quote", metavar="C", help="What quotes the cells of a CSV, or none."),
 ]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="A,B", help="Names of columns; a CSV has no header then."),
+]
 
 
 def opened(
@@ -46,6 +51,7 @@ def opened(
     sep: str | None = None,
     encoding: str | None = None,
     quote: str | None = None,
+    columns: str | None = None,
 ) -> FileSource:
     """The files of a place. What is guessed is reported on stderr.
 
@@ -57,7 +63,7 @@ def opened(
     from consumers.files.format import Options
     from consumers.files.source import FileSource
 
-    how = Options(name, sep, encoding, quote)
+    how = Options(name, sep, encoding, quote, columns)
     return FileSource(place, how, lambda line: typer.echo(line, err=True))
 
 

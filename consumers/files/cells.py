@@ -15,7 +15,7 @@ import msgspec
 
 from consumers.base.missing import is_missing
 
-__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "value_of", "values_of"]
+__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "is_number", "value_of", "values_of"]
 
 LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
 SHORT_INTEGER = 10 ** (LONGEST_INTEGER - 1)  # below it, with a sign, integers are short enough
@@ -87,6 +87,17 @@ def _numbers_and_words(cells: Sequence[str]) -> bool:
     if any(c.isdigit() for word in set(words) for c in word):
         return False
     return len(set(cells)) - len(set(words)) > MANY_NUMBERS
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a finite number.
+
+    Examples
+    --------
+    >>> is_number(" -2.5"), is_number("007"), is_number("x"), is_number("nan")
+    (True, True, False, False)
+    """
+    return isinstance(_number(cell), int | float)
 
 
 def _is_plain(cell: str) -> bool:

@@ -13,10 +13,20 @@ from consumers.files.cells import Convert
 from consumers.files.encoding import checked_encoding
 from consumers.files.file import File
 
-__all__ = ["Assumption", "Format", "Options", "Reader", "Record", "Wanted", "as_records"]
+__all__ = [
+    "FIRST_LINE",
+    "Assumption",
+    "Format",
+    "Options",
+    "Reader",
+    "Record",
+    "Wanted",
+    "as_records",
+]
 
 Record = dict[str, object]
 
+FIRST_LINE = "first"  # --columns: the first line has the names
 _NAMES = {"\\t": "\t", "tab": "\t", "space": " "}
 
 
@@ -41,6 +51,9 @@ class Options:
         The encoding of a text.
     quote
         What quotes the cells of a CSV: a character, or `none`.
+    columns
+        The names of the columns of a CSV without a header, separated by commas. `first`: the first
+        line has them, even if it looks like data.
 
     Raises
     ------
@@ -52,6 +65,7 @@ class Options:
     sep: str | None = None
     encoding: str | None = None
     quote: str | None = None
+    columns: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None:
@@ -69,13 +83,30 @@ class Options:
             raise ConfigError(f"--sep and --quote are both {self.sep!r}; give two characters")
         if self.encoding is not None:
             checked_encoding(self.encoding)
+        names = self.names or ()
+        if not all(names) or len(set(names)) < len(names):
+            raise ConfigError(
+                f"expected --columns as different names separated by commas, got {self.columns!r}"
+            )
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the columns; None: they are in the first line."""
+        if self.columns is None or self.columns == FIRST_LINE:
+            return None
+        return [name.strip() for name in self.columns.split(",")]
 
     @property
     def given(self) -> dict[str, str]:
         """Those that the user chose, without the format."""
         names = {character: name for name, character in _NAMES.items()}
         sep = None if self.sep is None else names.get(self.sep, self.sep)
-        every = {"sep": sep, "encoding": self.encoding, "quote": self.quote}
+        every = {
+            "sep": sep,
+            "encoding": self.encoding,
+            "quote": self.quote,
+            "columns": self.columns,
+        }
         return {name: value for name, value in every.items() if value is not None}
 
 

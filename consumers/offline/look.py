@@ -144,7 +144,8 @@ class Look:
                 f"{self.choice.model} has room for {len(view.classes):,} classes"
             )
         if self.left_out:
-            table.append(f"not compared, because they have room for another number of classes: {', '.join(self.left_out)}")
+            names = ", ".join(self.left_out)
+            table.append(f"not compared, with room for another number of classes: {names}")
         return [*table, *self._better_guess(majority, no_change)]
 
     def _better_guess(self, majority: float | None, no_change: float | None) -> list[str]:

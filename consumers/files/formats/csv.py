@@ -17,11 +17,27 @@ from typing import TYPE_CHECKING
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import is_missing
-from consumers.files.cells import CONVERTS, Convert, guessed, guessed_name, value_of, values_of
+from consumers.files.cells import (
+    CONVERTS,
+    Convert,
+    guessed,
+    guessed_name,
+    is_number,
+    value_of,
+    values_of,
+)
 from consumers.files.dialect import Dialect, guessed_dialect, rows_of
 from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
 from consumers.files.file import File, shortened
-from consumers.files.format import Assumption, Format, Options, Record, Wanted, as_records
+from consumers.files.format import (
+    FIRST_LINE,
+    Assumption,
+    Format,
+    Options,
+    Record,
+    Wanted,
+    as_records,
+)
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -37,7 +53,7 @@ _Column = tuple[str, Convert, frozenset[str] | None]  # name, converter, texts t
 
 
 class CsvReader:
-    """Reads a CSV with a header. Its first MiB decides how it is written."""
+    """Reads a CSV. Its first MiB decides how it is written."""
 
     def __init__(self, file: File, options: Options) -> None:
         self._file, self._options = file, options
@@ -72,9 +88,9 @@ class CsvReader:
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """The rows as records. `consumers.files.cells` reads their values."""
         with self._rows() as rows:
-            header = self._header(rows, wanted.types)
+            header, data = self._header(rows, wanted.types)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
-            filled = self._filled(rows, header)
+            filled = chain(data, self._filled(rows, header))
             sample = list(islice(filled, self._most_sampled()))
             converts = []
             for i, name in enumerate(header):
@@ -102,7 +118,7 @@ class CsvReader:
         with suppress(csv.Error):  # a quoted cell may have its end later
             for row in rows_of(text, dialect):
                 here += any(row)
-        return min(max(here - 1, 0), SAMPLED_ROWS)
+        return min(max(here - (self._options.names is None), 0), SAMPLED_ROWS)
 
     def _convert(self, name: str, cells: Collection[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""
@@ -134,8 +150,9 @@ class CsvReader:
             why = "a quoted cell never ends"
         return ConfigError(f"{self._file}: line {rows.line_num} is not CSV ({why}); {do}")
 
-    def _header(self, rows: Reader, types: Mapping[str, str]) -> list[str]:
-        """The column names; they must be distinct and include those in `types`.
+    def _header(self, rows: Reader, types: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+        """The column names, and the first row if it has none; names must be distinct and include
+        those in `types`.
 
         Columns without a name stay "". The first one is that of the row names, if others have a
         name.
@@ -144,6 +161,19 @@ class CsvReader:
         if header is None:
             raise ConfigError(
                 f"{self._file}: expected a header line with the names of the columns, got none"
+            )
+        names, data = self._options.names, []
+        if names is not None:
+            if len(names) != len(header):
+                raise ConfigError(
+                    f"{self._file}: line {rows.line_num} has {len(header)} cells, --columns has "
+                    f"{len(names)} names"
+                )
+            header, data = names, [header]
+        elif self._options.columns != FIRST_LINE and (cell := _value_in(header)) is not None:
+            raise ConfigError(
+                f"{self._file}: the first line looks like data ({shortened(cell)}), not like names "
+                f"of columns; give the names by --columns a,b,c or say --columns {FIRST_LINE}"
             )
         header = [name if name.strip() else "" for name in header]
         header[0] = header[0].removeprefix("\ufeff")
@@ -160,7 +190,7 @@ class CsvReader:
                 raise ConfigError(
                     f"column {name!r}: expected one of {', '.join(CONVERTS)}, got {kind!r}"
                 )
-        return header
+        return header, data
 
     def _filled(self, rows: Reader, header: list[str]) -> Iterator[list[str]]:
         """The rows that are not empty; each must be as long as the header, except for empty cells
@@ -187,6 +217,22 @@ class CsvReader:
         elif width == 1 and first:
             do = "remove lines above the names of the columns, or give --sep"
         return ConfigError(f"{self._file}: line {line} has {cells}, the header has {width}; {do}")
+
+
+def _value_in(header: Sequence[str]) -> str | None:
+    """A cell of the first line that is no name: a number that is not whole, or one that is there
+    twice. Whole numbers are names in many tables.
+
+    Examples
+    --------
+    >>> _value_in(["5.1", "setosa"]), _value_in(["1", "A11", "1"]), _value_in(["y", "0", "1"])
+    ('5.1', '1', None)
+    """
+    numbers = [cell.strip() for cell in header if cell.strip() and is_number(cell)]
+    for cell in numbers:
+        if not cell.isdigit() or numbers.count(cell) > 1:
+            return cell
+    return None
 
 
 def _absent(cell: str, missing: frozenset[str] | None) -> bool:
@@ -234,7 +280,7 @@ FORMAT = Format(
     name="csv",
     title="CSV",
     suffixes=(".csv", ".tsv"),
-    options=frozenset({"sep", "encoding", "quote"}),
+    options=frozenset({"sep", "encoding", "quote", "columns"}),
     reader=CsvReader,
     typed=False,
 )

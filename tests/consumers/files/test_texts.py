@@ -27,6 +27,52 @@ def said_of(path: Path, options: Options | None = None) -> list[str]:
     return [line.partition(": ")[2] for line in said]
 
 
+def test_columns_name_a_table_without_a_header(tmp_path: Path) -> None:
+    """Its first line is a record too, in each file of a directory."""
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("1.5,x\n2.5,y\n")
+
+    found = list(FileSource(tmp_path, Options(columns="size, kind")).records())
+
+    assert found == [{"size": 1.5, "kind": "x"}, {"size": 2.5, "kind": "y"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "cell"),
+    [("5.1,3.5,setosa", "5.1"), ("A11,4,-7", "-7"), ("A11,4,x,4", "4"), ("1e3,x", "1e3")],
+)
+def test_first_line_that_looks_like_data_is_no_header(
+    tmp_path: Path, first: str, cell: str
+) -> None:
+    """Instead of a wrong schema and a lost record; the user can say otherwise."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n{first}\n")
+
+    with pytest.raises(ConfigError, match="looks like data") as error:
+        list(read_records(path))
+    assert f"({cell})" in str(error.value)
+    if len(set(first.split(","))) == len(first.split(",")):
+        assert len(list(FileSource(path, Options(columns="first")).records())) == 1
+
+
+@pytest.mark.parametrize("first", ["y,0,1,2", "2019,2020", "a,,1", "id,007"])
+def test_whole_numbers_can_be_names(tmp_path: Path, first: str) -> None:
+    """pandas writes them for arrays."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n")
+
+    assert list(read_records(path)) == []
+
+
+def test_columns_of_another_number_are_refused(tmp_path: Path) -> None:
+    """With both numbers."""
+    path = tmp_path / "a.csv"
+    path.write_text("1.5,x\n")
+
+    with pytest.raises(ConfigError, match="line 1 has 2 cells, --columns has 3 names"):
+        list(FileSource(path, Options(columns="a,b,c")).records())
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize(
     ("name", "text"),
@@ -170,6 +216,8 @@ def test_options_override_each_guess(tmp_path: Path) -> None:
         ({"sep": ""}, "expected --sep as one character"),
         ({"quote": "ab"}, "expected --quote as one character or none"),
         ({"quote": "|", "sep": "|"}, "are both"),
+        ({"columns": "a,b,a"}, "expected --columns as different names"),
+        ({"columns": "a,,b"}, "expected --columns as different names"),
         ({"encoding": "latin"}, None),
         ({"encoding": "nosuch"}, "expected --encoding as a name"),
         ({"encoding": "base64"}, "expected --encoding as a name"),
