@@ -188,9 +188,7 @@ def _pipe(
             raise ConfigError("--envelope and --resume are for stdin; give - as FILE, or remove")
         return None
     if rate is not None or delay != "0":
-        raise ConfigError(
-            "--rate and --delay are for files; the records of stdin are written when they arrive"
-        )
+        raise ConfigError("--rate and --delay are for files; stdin is written when it arrives")
     if resume is not None and not envelope:
         raise ConfigError(
             "--resume needs --envelope, whose lines say where each record comes from; add it here "

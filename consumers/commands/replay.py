@@ -141,9 +141,7 @@ def replay(
         results = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
-            raise ConfigError(
-                "expected FILE, or --journal, optionally with --at POSITION or --shard N"
-            )
+            raise ConfigError("expected FILE, or --journal and optionally --at POSITION, --shard N")
         *others, file = files
         settings, models = _models(config, others, compare, verify)
         source = opened(file, file_format, sep, encoding, quote, columns)
