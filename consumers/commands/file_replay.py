@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.produce import Survey, parse_types, survey
-from consumers.commands.source import check_types
+from consumers.commands.produce import Survey, survey
+from consumers.commands.source import types_of
 
 if TYPE_CHECKING:
     from consumers.base.records import Batch, Outgoing
@@ -124,8 +124,7 @@ def replay_file(
 
     _check_outputs(asked)
     delay = None if asked.delay is None else parse_delay(asked.delay)
-    kinds = parse_types(list(asked.types))
-    check_types(asked.source, kinds)
+    kinds = types_of(asked.types, asked.source)
     topic, id_field = config.input.observations, config.input.id
     verbatim = frozenset({id_field, "label", asked.label, config.input.label})
     texts = config.values.texts

@@ -26,8 +26,8 @@ from consumers.commands.source import (
     FormatOption,
     QuoteOption,
     SepOption,
-    check_types,
     opened,
+    types_of,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 from consumers.commands.wire import in_format, in_messages, translator_of
@@ -146,9 +146,8 @@ def produce(
     """
     _check_times(rate, time_field)
     pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
-    kinds = parse_types(types or [])
     source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote, columns)
-    check_types(source, kinds)
+    kinds = types_of(types or [], source)
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input
     alone = _alone(read, topic, label_topic, label, id_field)
@@ -547,24 +546,6 @@ def _late_labels(
     if label_topic == topic:
         raise ConfigError(f"observations and labels both go to {topic!r}; give each a topic")
     return LateLabels(label_topic, label, delay)
-
-
-def parse_types(pairs: list[str]) -> dict[str, str]:
-    """Parse `--types`: FIELD=KIND, several separated by commas.
-
-    Examples
-    --------
-    >>> parse_types(["zip=categorical,note=text"])
-    {'zip': 'categorical', 'note': 'text'}
-    """
-
-    kinds = {}
-    for pair in ",".join(pairs).split(",") if pairs else []:
-        name, equals, kind = pair.rpartition("=")
-        if not (name and equals and kind):
-            raise ConfigError(f"expected --types FIELD=KIND, got {pair!r}; as in zip=categorical")
-        kinds[name.strip()] = kind.strip()
-    return kinds
 
 
 def make_topics(

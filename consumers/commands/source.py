@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,9 +19,9 @@ __all__ = [
     "FormatOption",
     "QuoteOption",
     "SepOption",
-    "check_types",
     "flags",
     "opened",
+    "types_of",
 ]
 
 FormatOption = Annotated[
@@ -82,9 +83,28 @@ def flags(source: FileSource) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name}", value)]
 
 
-def check_types(source: FileSource, kinds: object) -> None:
-    """Reject `--types` for a format whose values have types."""
+def types_of(pairs: Sequence[str], source: FileSource) -> dict[str, str]:
+    """The kinds of `--types`: FIELD=KIND, several separated by commas.
+
+    Raises
+    ------
+    ConfigError
+        A pair has another form, or the values of the format have types.
+
+    Examples
+    --------
+    >>> from consumers.files.source import FileSource
+    >>> types_of(["zip=categorical,note=text"], FileSource("visits.csv"))
+    {'zip': 'categorical', 'note': 'text'}
+    """
+    kinds = {}
+    for pair in ",".join(pairs).split(",") if pairs else []:
+        name, equals, kind = pair.rpartition("=")
+        if not (name and equals and kind):
+            raise ConfigError(f"expected --types FIELD=KIND, got {pair!r}; as in zip=categorical")
+        kinds[name.strip()] = kind.strip()
     if kinds and source.format.typed:
         raise ConfigError(
             f"{source}: --types is for CSV only, because {source.format.title} has types; remove it"
         )
+    return kinds
