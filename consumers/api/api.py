@@ -23,11 +23,10 @@ from consumers.api.recent import RecentPredictions
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
-from consumers.codecs.json import JsonLabels
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.schemas.translate import Translator
-from consumers.shard.answer import Answerer
+from consumers.shard.answer import Answerer, ModelCopy
 from consumers.transports.protocol import Log
 
 __all__ = ["MOST_EXPLAINED", "Api"]
@@ -84,6 +83,15 @@ class Api:
         ProblemError
             The shard does not run here (404), or has no model yet (503).
         """
+        newest, of = self._newest(shard)
+        number = newest.spec.number
+        held = self._answerers.get(number)
+        if held is None or held.copy is not newest:
+            held = self._answerers[number] = Answerer(newest)
+        return held, of
+
+    def _newest(self, shard: int | None) -> tuple[ModelCopy, Published]:
+        """See `answerer`."""
         every = self._published()
         number = next(iter(every), 0) if shard is None else shard
         if number not in every and (every or number):
@@ -95,10 +103,7 @@ class Api:
         newest = every[number].newest if every else None
         if newest is None:
             raise ProblemError(503, "the service is starting; ask again", _SOON)
-        held = self._answerers.get(number)
-        if held is None or held.copy is not newest:
-            held = self._answerers[number] = Answerer(newest)
-        return held, every[number]
+        return newest, every[number]
 
     def predict(self, records: RequestRecords, shard: int | None, explain: int) -> list[bytes]:
         """The prediction or the rejection of each record, as JSON."""
@@ -149,10 +154,8 @@ class Api:
                 "expected [input] labels, but labels are in the observations; write observations",
             )
         answerer, _ = self.answerer(None)
-        found = JsonLabels(answerer.copy.spec.codec_rules).decode(
-            [None] * len(records.values), records.values
-        )
-        return await self._append(topic, found.ids, found.rejected, records.values)
+        ids, rejected = answerer.check_labels(records.values)
+        return await self._append(topic, ids, rejected, records.values)
 
     async def recorded(self, records: RequestRecords) -> list[bytes]:
         """Append observations, and return their predictions once they are committed.
@@ -194,6 +197,7 @@ class Api:
         await self._within(self._recent.refresh(), time.monotonic() + self._seconds, None)
         value = self._recent.get(id_)
         if value is None:
+            self._newest(None)  # while the service starts, 503
             raise ProblemError(
                 404,
                 f"expected an id among the newest predictions, got {id_[:200]!r}; see the topic",
@@ -227,7 +231,7 @@ class Api:
     ) -> tuple[list[str], list[contract.RecordPosition]]:
         """Append observations; their ids and places."""
         answerer, _ = self.answerer(None)
-        _, ids, rejected = answerer.predict(keys, records.values)
+        ids, rejected = answerer.check_observations(keys, records.values)
         topic = self._config.input.observations
         return ids, await self._append(topic, ids, rejected, records.values)
 

@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "Appended",
+    "InferError",
     "InferInput",
     "InferOutput",
     "InferRequest",
@@ -76,7 +77,9 @@ class OwnExplanation(msgspec.Struct):
 
 class PredictionRecord(msgspec.Struct, omit_defaults=True):
     """A prediction, as in the topic. `position` is the one of the model in the journal, or of the
-    observation if it was recorded; `age_ms` is how long ago that model was the newest."""
+    observation if it was recorded; `age_ms` is how long ago that model was the newest.
+    `ignored_fields`: at most ten fields of the observation, if none of its fields is one of the
+    model; the prediction is then the one without features."""
 
     id: str
     prediction: Label | None
@@ -87,6 +90,7 @@ class PredictionRecord(msgspec.Struct, omit_defaults=True):
     age_ms: int | None = None
     decision: DecidedAction | None = None
     explanation: OwnExplanation | None = None
+    ignored_fields: list[str] | None = None
 
 
 class Rejection(msgspec.Struct):
@@ -145,17 +149,23 @@ class ServerMetadata(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """The model, as the Open Inference Protocol describes it."""
+    """The model, as the Open Inference Protocol describes it. It has no versions to ask for."""
 
     name: str
-    versions: list[str]
     platform: str
     inputs: list[TensorMetadata]
     outputs: list[TensorMetadata]
 
 
+class InferError(msgspec.Struct):
+    """Why a request of the Open Inference Protocol was not answered as asked."""
+
+    error: str
+
+
 class InferInput(msgspec.Struct):
-    """One field of all records: shape [n] or [n, 1]; null is a missing value."""
+    """One field of all records: shape [n], or [n, 1] with flat or nested data; null is a missing
+    value."""
 
     name: str
     shape: list[int]
@@ -184,7 +194,8 @@ class InferOutput(msgspec.Struct):
 
 
 class InferResponse(msgspec.Struct, omit_defaults=True):
-    """The predictions; the classes are a parameter of `probabilities`."""
+    """The predictions; the classes are a parameter of `probabilities`. `model_version` is the
+    journal position of the model."""
 
     model_name: str
     model_version: str

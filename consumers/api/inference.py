@@ -1,11 +1,13 @@
 """The Open Inference Protocol, version 2, for clients of KServe and Seldon.
 
 Rule: one input tensor is one field of all records, and null in it is a missing value. The answer
-has the predicted labels as text, and the probability of every class.
+has the predicted labels as text, and the probability of every class. No versions are announced,
+because only the newest model answers; `model_version` of an answer is its journal position.
 """
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
 
@@ -26,12 +28,10 @@ from consumers.shard.answer import Answerer, ModelCopy
 __all__ = ["infer", "model_metadata", "request_of", "server_metadata"]
 
 DATATYPES = {"numeric": "FP64", "count": "INT64", "binary": "BOOL"}  # of kinds; others are BYTES
-NUMBERS = {
-    "FP16",
-    "FP32",
-    "FP64",
+NUMBERS = [
+    *(f"FP{bits}" for bits in (16, 32, 64)),
     *(f"{u}INT{bits}" for u in ("", "U") for bits in (8, 16, 32, 64)),
-}
+]
 TYPES: dict[str, tuple[type, ...]] = {
     "BOOL": (bool,),
     "BYTES": (str,),
@@ -56,7 +56,7 @@ def model_metadata(name: str, copy: ModelCopy) -> ModelMetadata:
         TensorMetadata("prediction", "BYTES", [-1]),
         TensorMetadata("probabilities", "FP64", [-1, -1]),
     ]
-    return ModelMetadata(name, [str(copy.position)], "headwater", inputs, outputs)
+    return ModelMetadata(name, "headwater", inputs, outputs)
 
 
 def request_of(body: bytes) -> InferRequest:
@@ -107,36 +107,66 @@ def _records(inputs: list[InferInput], answerer: Answerer, most: int) -> list[di
     known = {field.name for field in answerer.copy.spec.schema.fields}
     if not inputs:
         raise ProblemError(400, "expected one input for each field, got none")
-    n = len(inputs[0].data)
+    first = inputs[0]
+    n, seen = _length(first), set[str]()
     if n > most:
         raise ProblemError(413, f"expected up to {most:,} records, got {n:,}; send fewer at once")
-    records: list[dict[str, Any]] = [{} for _ in range(n)]
-    seen = set()
+    records: list[dict[str, Any]] = []
     for tensor in inputs:
-        if tensor.name not in known or tensor.name in seen:
-            raise ProblemError(
-                400, f"expected each field of the model once, got {tensor.name[:200]!r}"
-            )
+        where = f"input {tensor.name[:200]!r}"
+        if tensor.name not in known:
+            raise ProblemError(400, _unknown(tensor.name, known))
+        if tensor.name in seen:
+            raise ProblemError(400, f"{where}: expected each field once, got it twice")
         seen.add(tensor.name)
-        if tensor.shape not in ([n], [n, 1]) or len(tensor.data) != n:
+        if _length(tensor) != n:
             raise ProblemError(
                 400,
-                f"input {tensor.name!r}: expected shape [{n}] and {n} values, got {tensor.shape} "
-                f"and {len(tensor.data)}",
+                f"{where}: expected {n} records as in input {first.name!r}, got shape "
+                f"{tensor.shape}",
             )
-        types = TYPES.get(tensor.datatype)
-        if types is None:
-            raise ProblemError(400, f"input {tensor.name!r}: no datatype {tensor.datatype[:50]!r}")
-        for record, value in zip(records, tensor.data, strict=True):
-            if value is None:
-                continue
-            if type(value) not in types:
-                raise ProblemError(
-                    400,
-                    f"input {tensor.name!r}: expected values of {tensor.datatype}, got {value!r}",
-                )
-            record[tensor.name] = value
+        records = records or [{} for _ in range(n)]
+        for record, value in zip(records, _values(tensor, n), strict=True):
+            if value is not None:
+                record[tensor.name] = value
     return records
+
+
+def _length(tensor: InferInput) -> int:
+    """The number of records, by the shape."""
+    shape = tensor.shape
+    if len(shape) not in (1, 2) or shape[0] < 0 or shape[1:] not in ([], [1]):
+        raise ProblemError(
+            400,
+            f"input {tensor.name[:200]!r}: expected shape [n] or [n, 1], got {str(shape)[:200]}",
+        )
+    return shape[0]
+
+
+def _values(tensor: InferInput, n: int) -> list[Any]:
+    """The checked values of a tensor of n records. Data of shape [n, 1] may be nested."""
+    where, data = f"input {tensor.name[:200]!r}", tensor.data
+    types = TYPES.get(tensor.datatype)
+    if types is None:
+        raise ProblemError(
+            400, f"{where}: no datatype {tensor.datatype[:50]!r}; there are {', '.join(TYPES)}"
+        )
+    if len(tensor.shape) == 2 and data and all(type(v) is list and len(v) == 1 for v in data):
+        data = [value for [value] in data]
+    if len(data) != n:
+        raise ProblemError(400, f"{where}: shape {tensor.shape} needs {n} values, got {len(data)}")
+    for value in data:
+        if value is not None and type(value) not in types:
+            raise ProblemError(
+                400, f"{where}: expected values of {tensor.datatype}, got {repr(value)[:200]}"
+            )
+    return data
+
+
+def _unknown(name: str, known: set[str]) -> str:
+    near = get_close_matches(name[:200], known, n=1)
+    otherwise = "GET /v2/models/NAME lists the fields"
+    return f"no field {name[:200]!r}; " + (f"did you mean {near[0]!r}?" if near else otherwise)
 
 
 def _name(output: dict[str, Any], known: dict[str, InferOutput]) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from consumers.api import contract
 from consumers.api.bodies import JSON, LINES
 from consumers.api.operations import LABEL, OBSERVATION, OPERATIONS, UNNAMED, Operation
-from consumers.api.problems import MEDIA_TYPE
+from consumers.api.problems import MEDIA_TYPE, by_protocol
 from consumers.codecs.json import LONGEST_ID
 from consumers.config import Config
 from stream.data.schema import HEAVIEST, LARGEST, LONGEST_LABEL
@@ -40,6 +40,7 @@ _WEIGHT = {"type": "number", "exclusiveMinimum": 0, "maximum": HEAVIEST}
 def document(config: Config) -> dict[str, Any]:
     """The OpenAPI document of a service, with the fields of its observations."""
     types: list[Any] = [o.returns[1] for o in OPERATIONS] + [contract.Problem, contract.Rejection]
+    types.append(contract.InferError)
     types += [o.accepts for o in OPERATIONS if isinstance(o.accepts, type)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema: dict[Any, Any] = {str(t): s for t, s in zip(types, schemas, strict=True)}
@@ -86,6 +87,8 @@ def _operation(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
     status, returns = operation.returns
     answer = schema[str(returns)]
     problem = {MEDIA_TYPE: {"schema": schema[str(contract.Problem)]}}
+    if by_protocol(operation.path):
+        problem = {JSON: {"schema": schema[str(contract.InferError)]}}
     content = {JSON: {"schema": answer}}
     if operation.lines and returns is contract.PredictionRecord:
         item = {"anyOf": [answer, schema[str(contract.Rejection)]]}

@@ -217,7 +217,7 @@ OPERATIONS: tuple[Operation, ...] = (
         *("GET", "/v1/predictions/{id}", "The newest prediction for an id"),
         *(_prediction, "read", (200, contract.PredictionRecord)),
         parameters=(_ID,),
-        problems=(404, *_LOG),
+        problems=(400, 404, *_LOG),
     ),
     Operation(
         *("GET", "/v1/explain/{id}", "Predict an earlier observation again, with reasons"),

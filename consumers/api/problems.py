@@ -1,4 +1,7 @@
-"""Errors of requests as RFC 9457 problem details: what was expected, what came, what to do."""
+"""Errors of requests as RFC 9457 problem details: what was expected, what came, what to do.
+
+Under `/v2` they have the form of the Open Inference Protocol.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from consumers.api.contract import Problem
+from consumers.api.contract import InferError, Problem
 
-__all__ = ["MEDIA_TYPE", "ProblemError", "respond"]
+__all__ = ["MEDIA_TYPE", "ProblemError", "by_protocol", "respond"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -37,15 +40,25 @@ class ProblemError(Exception):
         self.headers, self.members = headers or {}, members
 
 
-def respond(error: ProblemError) -> Response:
-    """The response to the request.
+def by_protocol(path: str) -> bool:
+    """Whether a path is one of the Open Inference Protocol."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def respond(error: ProblemError, path: str) -> Response:
+    """The response to the request with this path.
 
     Examples
     --------
-    >>> respond(ProblemError(404, "no such model")).body
-    b'{"title":"Not Found","status":404,"detail":"no such model"}'
+    >>> respond(ProblemError(404, "no such id"), "/v1/predictions/7").body
+    b'{"title":"Not Found","status":404,"detail":"no such id"}'
+    >>> respond(ProblemError(404, "no such model"), "/v2/models/spam").body
+    b'{"error":"no such model"}'
     """
+    headers = {"cache-control": "no-store", **error.headers}
+    if by_protocol(path):
+        body = msgspec.json.encode(InferError(error.detail))
+        return Response(body, error.status, headers, "application/json")
     title = HTTPStatus(error.status).phrase
     body = msgspec.json.encode(Problem(title, error.status, error.detail, **error.members))  # type: ignore[arg-type]
-    headers = {"cache-control": "no-store", **error.headers}
     return Response(body, error.status, headers, MEDIA_TYPE)

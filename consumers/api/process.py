@@ -22,7 +22,7 @@ from typing import NamedTuple
 from consumers.api.api import Api
 from consumers.api.permission import Permission, with_tokens
 from consumers.api.published import Beat, OwnShard, ParentShard, Published, status_of
-from consumers.api.routes import routes
+from consumers.api.routes import routes, unmatched
 from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.units import duration_ms
@@ -185,7 +185,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
         api = Api(config, published, opened)
         permission = Permission(config.serve, loopback=http.loopback, closed=closed)
         server = Server(
-            plain_application(config.name, routes(config, api, permission)),
+            plain_application(config.name, routes(config, api, permission), unmatched),
             http.host,
             on,
             access,

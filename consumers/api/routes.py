@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from consumers.api.api import Api
@@ -14,10 +16,10 @@ from consumers.api.bodies import JSON, drain
 from consumers.api.openapi import document, page
 from consumers.api.operations import OPERATIONS, Asked, Operation
 from consumers.api.permission import Permission
-from consumers.api.problems import ProblemError, respond
+from consumers.api.problems import ProblemError, by_protocol, respond
 from consumers.config import Config
 
-__all__ = ["routes"]
+__all__ = ["routes", "unmatched"]
 
 _PAGE = {
     "content-security-policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",
@@ -54,11 +56,12 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
                     permission.check(operation.needs, request.headers)
                 if recorded:
                     permission.check("write", request.headers)
+                _check_query(operation, request)
                 with limit:
                     return await operation.answer(Asked(request, api, config, name))
             except ProblemError as error:
                 await drain(request, config.max_body_bytes)
-                return respond(error)
+                return respond(error, operation.path)
 
         return answer
 
@@ -73,6 +76,37 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
         Route("/openapi.json", openapi),
         Route("/docs", docs),
     ]
+
+
+async def unmatched(request: Request, error: Exception) -> Response:
+    """The answer to a path or a method that no route has: a problem on the paths of the API."""
+    assert isinstance(error, HTTPException)  # noqa: S101  it is installed for these
+    path, headers = request.url.path, dict(error.headers or {})
+    if not (by_protocol(path) or path == "/v1" or path.startswith("/v1/")):
+        return PlainTextResponse(error.detail, error.status_code, headers)
+    detail = error.detail
+    if error.status_code == 404:
+        near = get_close_matches(path, [o.path for o in OPERATIONS], n=1, cutoff=0.8)
+        meant = f"did you mean {near[0]}?" if near else "/docs lists what there is"
+        detail = f"no operation has the path {path[:200]}; {meant}"
+    elif error.status_code == 405:
+        allowed = headers.get("Allow", "another method")
+        detail = f"expected {allowed} for {path[:200]}, got {request.method[:20]}"
+    return respond(ProblemError(error.status_code, detail, headers), path)
+
+
+def _check_query(operation: Operation, request: Request) -> None:
+    """Raise ProblemError if the query has a parameter that the operation does not know.
+
+    Clients of the Open Inference Protocol may add parameters of other servers.
+    """
+    if by_protocol(operation.path):
+        return
+    known = [p.name for p in operation.parameters if p.where == "query"]
+    for name in request.query_params:
+        if name not in known:
+            expected = f"expected {', '.join(known)}" if known else "expected none"
+            raise ProblemError(400, f"no query parameter {name[:50]!r}; {expected}")
 
 
 class _Limit:

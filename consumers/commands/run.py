@@ -329,7 +329,7 @@ def served(
     from consumers.api.permission import Permission, with_tokens
     from consumers.api.process import ServingProcess
     from consumers.api.published import OwnShard, Published
-    from consumers.api.routes import routes
+    from consumers.api.routes import routes, unmatched
     from consumers.transports import open_log
     from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
@@ -363,6 +363,7 @@ def served(
         status_feeds=runner.status_feeds,
         bytes_of_dead=not open_to_all,
         more=routes(config, api, permission) if here else (),
+        unmatched=unmatched if here else None,
     )
     passing = partial(with_tokens, config=serve)
     server = Server(app, http.host, http.port, access, http.allowed_hosts, passing)

@@ -9,24 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Partition
-from consumers.codecs.json import PredictionEncoder
+from consumers.codecs.json import DecodedObservations, JsonLabels, PredictionEncoder
+from consumers.codecs.json_document import parse
+from consumers.codecs.registry import wire_format
 from consumers.shard.models import explainable
 from consumers.shard.outcome import ShardSpec
+from consumers.shard.refused import refusal
 from stream.data.block import PREDICT, Block
+from stream.data.rows import Rows
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.decision import FalsePositiveBudget
 from stream.decision.budget import column, decisions
+from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
 __all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy"]
 
 SHARE = 0.02  # of the loop's time that copies may take
+MOST_IGNORED = 10  # names of ignored fields in an answer
+LONGEST_NAME = 100  # characters of such a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class ModelCopy:
         The state of the budget of false positives; None without one.
     learned
         How many labels the shard had learned.
+    labels
+        The different ones, in the order in which they were learned; the first fixed the kind.
     journal, position
         Partition of the journal, and the offset after its last record.
     repeatable
@@ -60,6 +71,7 @@ class ModelCopy:
     state: State
     budget: State | None
     learned: int
+    labels: tuple[Label, ...]
     journal: Partition
     position: int
     repeatable: bool = True
@@ -168,6 +180,9 @@ class Answerer:
     ) -> list[bytes | RecordError]:
         """The prediction of each observation as JSON, or why it has none. O(records).
 
+        If an observation has fields, and none of them is one of the model, the prediction also has
+        `ignored_fields`: the first names.
+
         Parameters
         ----------
         keys, values
@@ -178,7 +193,9 @@ class Answerer:
             How many features to explain, if the model can.
         """
         copy = self.copy
-        made, ids, rejected = self.predict(keys, values)
+        rows, seen, rejected = self._prepared(keys, values)
+        made, ids = self._learner.run(Block.of(rows, PREDICT)), seen.ids
+        ignored = self._ignored(values, seen.rows)
         best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
@@ -190,9 +207,11 @@ class Answerer:
                 continue
             label = None if best[i] < 0 else made.classes[best[i]]
             why = self._why(keys[i], values[i]) if explain else None
-            out.append(
-                encoder.encode(id_, label, ranked[i], copy.learned, place, ts, decided[i], why)
-            )
+            answer = encoder.encode(id_, label, ranked[i], copy.learned, place, ts, decided[i], why)
+            if i in ignored:
+                names = msgspec.json.encode(ignored[i])
+                answer = answer[:-1] + b',"ignored_fields":' + names + b"}"
+            out.append(answer)
         return out
 
     def predict(
@@ -202,6 +221,60 @@ class Answerer:
 
         A rejected record has the prediction of one without values.
         """
+        rows, seen, rejected = self._prepared(keys, values)
+        return self._learner.run(Block.of(rows, PREDICT)), seen.ids, rejected
+
+    def check_observations(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes]
+    ) -> tuple[list[str], dict[int, RecordError]]:
+        """The ids, and the records that would be dead letters, also for the label inside."""
+        _, seen, rejected = self._prepared(keys, values)
+        return seen.ids, self._refused_labels(seen.labels) | rejected
+
+    def check_labels(self, values: Sequence[bytes]) -> tuple[list[str], dict[int, RecordError]]:
+        """The ids of label records, and the records that would be dead letters."""
+        seen = JsonLabels(self.copy.spec.codec_rules).decode([None] * len(values), values)
+        return seen.ids, self._refused_labels(seen.labels) | seen.rejected
+
+    def _ignored(self, values: Sequence[bytes], rows: Rows) -> dict[int, list[str]]:
+        """Index of each JSON record with fields, of which none is one of the model, to some of
+        their names."""
+        spec = self.copy.spec
+        if wire_format(spec.wire).fields is not None or spec.mail_field is not None:
+            return {}
+        names = {field.name for field in spec.schema.fields}
+        features = names | {name.partition(".")[0] for name in names}
+        others = {(name or "").partition(".")[0] for name in (spec.id_field, spec.label_field)}
+        out: dict[int, list[str]] = {}
+        for i in np.flatnonzero(_empty(rows)).tolist():
+            try:
+                found = parse(values[i], spec.codec_rules).keys() - others
+            except RecordError:
+                continue  # it is rejected
+            if found and found.isdisjoint(features):
+                out[i] = [name[:LONGEST_NAME] for name in sorted(found)[:MOST_IGNORED]]
+        return out
+
+    def _refused_labels(self, labels: Sequence[object]) -> dict[int, RecordError]:
+        """The labels that cannot be learned after those of the copy and those before them here."""
+        known = AcceptedLabels(self.copy.spec.max_classes)
+        known.load(self.copy.labels, 0)
+        first, refused = next(iter(self.copy.labels), None), dict[int, RecordError]()
+        for i, label in enumerate(labels):
+            if label is None:
+                continue
+            accepted = known.accepted(label)
+            if accepted is None:
+                refused[i] = refusal(label, known.refuse(label), first)
+            else:
+                known.promise(accepted)
+                first = accepted if first is None else first
+        return refused
+
+    def _prepared(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes]
+    ) -> tuple[Rows, DecodedObservations, dict[int, RecordError]]:
+        """The rows for the learner, the records as decoded, and those that are rejected."""
         seen = self._decoder.decode(keys, values)
         rows = self._learner.prepare(seen.rows)
         rejected = dict(seen.rejected)
@@ -209,7 +282,7 @@ class Answerer:
             rejected.setdefault(k, RecordError(error.reason, error.detail))
         for each in (rows, seen.rows):
             each.blank(list(rejected))
-        return self._learner.run(Block.of(rows, PREDICT)), seen.ids, rejected
+        return rows, seen, rejected
 
     def _decided(self, made: Predictions) -> Sequence[tuple[Label | None, float | None] | None]:
         """Action and risk of each prediction; None without decisions."""
@@ -227,6 +300,15 @@ class Answerer:
         if not self.explains or len(self._learner.classes) < 2:
             return None
         return self._learner.explain_rows(self._decoder.decode([key], [value]).rows)
+
+
+def _empty(rows: Rows) -> NDArray[np.bool_]:
+    """Which rows have no value."""
+    empty = np.array(np.isnan(rows.numeric).all(axis=1), dtype=np.bool_)
+    for cells in (rows.categorical, rows.text):
+        nothing = [all(value is None for value in row) for row in cells.tolist()]
+        empty &= np.array(nothing, dtype=np.bool_)
+    return empty
 
 
 def _trust(learner: Learner) -> None:

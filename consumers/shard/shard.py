@@ -504,14 +504,14 @@ class Shard:
             state = learner.to_state()
         saved = None if budget is None else budget.to_state()
         named, learned = self._name_and_type(self.champion), self._counts["learned"]
-        empty = learner.restarted(proven=True)
         return ModelCopy(
             self.spec,
             *named,
-            empty,
+            learner.restarted(proven=True),
             state,
             saved,
             learned,
+            tuple(self._machine.join.labels.values),
             journal,
             position,
             self.repeatable and not self.unsaved,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import client
+from typing import Any
 
 import msgspec
 import uvicorn
 from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -39,6 +41,9 @@ ASK_SECONDS = 1.0  # timeout of the question to the server that has the port
 ANSWER_BYTES = 4 * 2**20  # limit of its answer; a status document is far smaller
 
 
+Unmatched = Callable[[Request, Exception], Awaitable[Response]]
+
+
 class _Named(msgspec.Struct):
     """What is read of another process's /status."""
 
@@ -53,6 +58,7 @@ def application(
     status_feeds: Callable[[], Mapping[int, StatusFeed]] = dict,
     bytes_of_dead: bool = True,
     more: Sequence[BaseRoute] = (),
+    unmatched: Unmatched | None = None,
 ) -> Starlette:
     """The application.
 
@@ -70,6 +76,8 @@ def application(
         Whether the page also shows the first bytes of dead letters.
     more
         Further routes.
+    unmatched
+        Answers requests whose path or method no route has; None: as text.
     """
 
     exposition = Exposition(registry)
@@ -95,7 +103,8 @@ def application(
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             *more,
-        ]
+        ],
+        exception_handlers=_handlers(unmatched),
     )
     app.state.page = page
     return app
@@ -104,9 +113,13 @@ def application(
 _FRESH = {"cache-control": "no-store"}
 
 
-def plain_application(name: str, routes: Sequence[BaseRoute]) -> Starlette:
-    """An application of these routes, without pages and metrics."""
-    app = Starlette(routes=routes)
+def _handlers(unmatched: Unmatched | None) -> dict[Any, Unmatched]:
+    return {} if unmatched is None else {HTTPException: unmatched}
+
+
+def plain_application(name: str, routes: Sequence[BaseRoute], unmatched: Unmatched) -> Starlette:
+    """An application of these routes, without pages and metrics. See `application`."""
+    app = Starlette(routes=routes, exception_handlers=_handlers(unmatched))
     app.state.page = Page(name, lambda: Health("live"), dict)  # not reached: it counts refusals
     return app
 
@@ -217,12 +230,12 @@ def _listen(host: str, port: int, name: str) -> socket.socket:
 def _occupant(host: str, port: int) -> str | None:
     """The name of the service that listens there; None if it is another program, or does not
     answer at once and without a password."""
-    connection = HTTPConnection(host, port, timeout=ASK_SECONDS)
+    connection = client.HTTPConnection(host, port, timeout=ASK_SECONDS)
     try:
         connection.request("GET", "/status")
         answer = connection.getresponse()
         return msgspec.json.decode(answer.read(ANSWER_BYTES), type=_Named).service
-    except (OSError, HTTPException, ValueError):  # also of msgspec
+    except (OSError, client.HTTPException, ValueError):  # also of msgspec
         return None
     finally:
         connection.close()

@@ -38,6 +38,27 @@ def test_server_and_model_describe_themselves(client) -> None:
     assert [o["name"] for o in model["outputs"]] == ["prediction", "probabilities"]
 
 
+def test_no_version_is_announced_and_none_can_be_asked_for(client) -> None:
+    """The newest model answers; the protocol makes versions optional."""
+    assert "versions" not in client.get("/v2/models/svc").json()
+    for path in ("/v2/models/svc/versions/1/ready", "/v2/models/other", "/v2/nothing"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert answer.json().keys() == {"error"}
+    wrong = client.get("/v2/models/svc/infer")
+    assert (wrong.status_code, wrong.json().keys()) == (405, {"error"})
+
+
+def test_data_of_two_dimensions_may_be_nested(client) -> None:
+    """As the protocol allows it for any tensor."""
+    flat = {"inputs": [tensor("a", [1.0, None], shape=[2, 1])]}
+    nested = {"inputs": [tensor("a", [[1.0], [None]], shape=[2, 1])]}
+
+    found = [client.post("/v2/models/svc/infer", json=body) for body in (flat, nested)]
+    assert [answer.status_code for answer in found] == [200, 200]
+    assert found[0].json() == found[1].json()
+
+
 def test_tensors_predict_as_records_do(client) -> None:
     """The same probabilities; null is a missing value."""
     a, b = [1.0, 0.0, None], [0.3, None, None]
@@ -64,11 +85,16 @@ def test_tensors_predict_as_records_do(client) -> None:
     ("body", "words"),
     [
         ({"inputs": []}, "one input for each field"),
-        ({"inputs": [tensor("c", [1.0])]}, "each field of the model once, got 'c'"),
+        ({"inputs": [tensor("c", [1.0])]}, "no field 'c'; GET /v2/models/NAME lists"),
+        ({"inputs": [tensor("aa", [1.0])]}, "no field 'aa'; did you mean 'a'?"),
         ({"inputs": [tensor("a", [1.0]), tensor("a", [1.0])]}, "once"),
-        ({"inputs": [tensor("a", [1.0]), tensor("b", [1.0, 2.0])]}, "expected shape [1]"),
-        ({"inputs": [tensor("a", [1.0], shape=[2])]}, "expected shape [1]"),
-        ({"inputs": [tensor("a", [1.0], "FP8")]}, "no datatype"),
+        ({"inputs": [tensor("a", [1.0]), tensor("b", [1.0, 2.0])]}, "1 records as in input 'a'"),
+        ({"inputs": [tensor("a", [1.0], shape=[2])]}, "shape [2] needs 2 values, got 1"),
+        ({"inputs": [tensor("a", [1.0, 2.0], shape=[1, 2])]}, "expected shape [n] or [n, 1]"),
+        ({"inputs": [tensor("a", [[1.0, 2.0]], shape=[1, 1])]}, "values of FP64, got [1.0, 2.0]"),
+        ({"inputs": [tensor("a", [[1.0]])]}, "values of FP64, got [1.0]"),
+        ({"inputs": [tensor("a", [1.0], shape=[-1])]}, "expected shape"),
+        ({"inputs": [tensor("a", [1.0], "FP8")]}, "no datatype 'FP8'; there are BOOL, BYTES, FP16"),
         ({"inputs": [tensor("a", [True])]}, "values of FP64, got True"),
         ({"inputs": [tensor("a", ["x"], "BYTES")]}, "record 0"),
         ({"inputs": [tensor("a", [1e300])]}, "record 0"),
@@ -81,7 +107,8 @@ def test_wrong_tensors_are_one_line(client, body, words) -> None:
     answer = client.post("/v2/models/svc/infer", json=body)
 
     assert answer.status_code == 400
-    assert words in answer.json()["detail"]
+    assert answer.json().keys() == {"error"}
+    assert words in answer.json()["error"]
 
 
 def test_other_models_and_too_many_records_are_refused(client) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from uuid import uuid4
 
 import httpx
 import pytest
 
+from consumers.api.api import Api
+from consumers.api.problems import ProblemError
 from consumers.base.records import Partition
+from consumers.config import parse
+from consumers.transports import open_log
 from tests.waiting import until
 from tests.web.living import Living, living
 
@@ -93,11 +99,14 @@ def test_explanation_sums_up_the_difference(client) -> None:
         ("/v1/predict", b"{}", "", 415, "application/json"),
         ("/v1/predict?explain=x", b"{}", "application/json", 400, "whole number for explain"),
         ("/v1/predict?explain=101", b'{"a":1}', "application/json", 400, "from 0 to 100"),
+        ("/v1/predict?expain=3", b"{}", "application/json", 400, "expected shard, explain, record"),
+        ("/v1/labels?record=true", b"{}", "application/json", 400, "'record'; expected none"),
         ("/v1/predict?record=maybe", b'{"a":1}', "application/json", 400, "true or false"),
         ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "a shard of this process (0)"),
         ("/v1/observations", b'{"a": 1}', "application/json", 422, "id"),
         ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
         ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
+        ("/v1/labels", b'{"id": "1", "label": 1.5}', "application/json", 422, "the number 1.5"),
         ("/v1/predict", b" " * 2**21, "application/json", 413, "1,048,576 bytes"),
         ("/v1/predict", b"[" + b"{}," * 1000 + b"{}]", "application/json", 413, "1,000 records"),
     ],
@@ -114,6 +123,78 @@ def test_bad_requests_are_one_line(client, service, path, body, kind, status, wo
     assert words in problem["detail"]
     assert "\n" not in problem["detail"]
     assert service.runner._log.end_offsets(list(before)) == before
+
+
+def test_refused_label_of_a_batch_is_named(client) -> None:
+    """The reason is the one of the dead letter, with the index of the record."""
+    labels = [{"id": "1", "label": "left"}, {"id": "2", "label": True}]
+    problem = client.post("/v1/labels", json=labels).json()
+
+    assert (problem["reason"], problem["index"]) == ("label_kind", 1)
+
+
+def test_label_inside_an_observation_is_checked(tmp_path) -> None:
+    """Also before the first label: a fraction is never one, and a request has one kind."""
+    with (
+        living(tmp_path, inside='label = "y"') as service,
+        httpx.Client(base_url=service.url) as client,
+    ):
+        until(lambda: service.status_feed.copies.newest is not None)
+
+        def reasons(*labels: object) -> tuple[object, object]:
+            records = [{"id": f"y{i}", "a": 1.0, "y": y} for i, y in enumerate(labels)]
+            problem = client.post("/v1/observations", json=records).json()
+            return problem.get("reason"), problem.get("index")
+
+        assert reasons(None, 1.5) == ("label_kind", 1)
+        assert reasons("text", None, 1) == ("label_kind", 2)
+        assert reasons(3, None, 4) == (None, None)
+        until(lambda: (c := service.status_feed.copies.newest) is not None and c.learned == 2)
+        assert reasons(3, "text") == ("label_kind", 1)
+
+
+def test_observation_without_a_known_field_shows_what_was_ignored(client) -> None:
+    """Only if none of its fields is one of the model."""
+    many = {f"n{i:02}": i for i in range(30)}
+    records = [{"id": "1", "aa": 1.0, "bb": 2}, {"a": 1.0, "c": 1}, {"a": None, "c": 1}, {}, many]
+    found = client.post("/v1/predict", json=records).json()
+
+    shown = [p.get("ignored_fields") for p in found]
+    assert shown == [["aa", "bb"], None, None, None, [f"n{i:02}" for i in range(10)]]
+    assert found[0]["probabilities"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/v1/predict", 405, "expected POST for /v1/predict, got GET"),
+        ("DELETE", "/v1/model", 405, "got DELETE"),
+        ("GET", "/v1/modle", 404, "did you mean /v1/model?"),
+        ("POST", "/v1", 404, "/docs lists"),
+    ],
+)
+def test_unknown_path_or_method_is_a_problem(client, method, path, status, words) -> None:
+    """As every other error of the API; pages answer as text."""
+    answer = client.request(method, path)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert words in answer.json()["detail"]
+    assert ("allow" in answer.headers) == (status == 405)
+    assert client.get("/nothing").text == "Not Found"
+
+
+def test_prediction_is_not_missing_while_the_service_starts(tmp_path) -> None:
+    """503 with Retry-After, as for every other operation."""
+    where = f"memory:{uuid4()}"
+    text = f'name = "svc"\n[input]\ntransport = "{where}"\nobservations = "obs"\nlabel = "y"\n'
+    api = Api(parse(text, directory=tmp_path), dict, lambda: open_log(where))
+    try:
+        with pytest.raises(ProblemError, match="starting") as refused:
+            asyncio.run(api.prediction("x"))
+        assert (refused.value.status, refused.value.headers) == (503, {"retry-after": "2"})
+    finally:
+        api.close()
 
 
 def test_written_records_are_joined_and_learned(client, service) -> None:
@@ -253,7 +334,6 @@ def test_document_describes_every_operation(client) -> None:
 
 def test_too_many_requests_are_refused(service) -> None:
     """429 with Retry-After, and the requests being answered are."""
-    from consumers.api.problems import ProblemError
     from consumers.api.routes import _Limit
 
     limit = _Limit(1)

@@ -32,8 +32,8 @@ name = "{name}"
 [input]
 transport = "{transport}"
 observations = "obs"
-labels = "ans"
 format = "{wire}"
+{inside}
 [features]
 {features}
 [model]
@@ -116,8 +116,9 @@ def living(
     transport: str = "memory",
     wire: str = "json",
     features: str = 'a = "numeric"\nb = "numeric"',
+    inside: str = 'labels = "ans"',
 ) -> Iterator[Living]:
-    """A service that runs, with its page."""
+    """A service that runs, with its page. `inside`: keys of [input] for labels."""
     where = f"sqlite:{directory / 'log.db'}" if transport == "sqlite" else f"memory:{uuid4()}"
     text = CONFIG.format(
         name=name,
@@ -127,6 +128,7 @@ def living(
         more=more,
         wire=wire,
         features=features,
+        inside=inside,
     )
     config = parse(text, directory=directory)
     compile_kernels(config, lambda line: None)  # before anybody waits
