@@ -8,6 +8,7 @@ renamed. Here each kernel is compared with the content of all kernel files of it
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -15,10 +16,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import types
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
+from numba.core.typing import make_concrete_template
 
 __all__ = ["inlined", "kernel"]
+
+OPTIONS = {"nopython": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -26,7 +35,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     Code is kept on disk if the kernel files can be read, which those in a zip cannot.
     """
-    dispatcher = njit(function)
+    dispatcher = _Kernel(function, targetoptions=OPTIONS)
     stamp = _stamp(function.__module__.partition(".")[0])
     if stamp is not None:
         dispatcher._cache = _KernelCache(function, stamp)
@@ -34,12 +43,73 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Decorator of functions in kernel files that kernels take in whole instead of calling them.
+    """Decorator of functions in kernel files that LLVM puts in place of each call by a kernel.
 
-    It saves the counting of references to arrays, which may cost more than a short function. It
-    cannot be called with `*` arguments.
+    It saves the counting of references to arrays, which may cost more than a short function.
     """
-    return njit(function, inline="always")
+    return _Kernel(function, targetoptions={**OPTIONS, "forceinline": True})
+
+
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel. What another kernel calls becomes a part of that kernel's machine code.
+
+    numba alone would also make machine code of the part itself, with a wrapper for Python, and keep
+    it on disk, see decision 0078.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._parts: dict[tuple[Any, ...], Any] = {}
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for these types. Garbage is collected afterwards, which saves a tenth."""
+        with global_compiler_lock:
+            collects = gc.isenabled()
+            gc.disable()
+            try:
+                return super().compile(sig)
+            finally:
+                if collects:
+                    gc.enable()
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """How a kernel calls it. A constant argument has the type of a variable."""
+        pysig, folded = self._compiler.fold_argument_types(args, kws)
+        given = tuple(map(types.unliteral, folded))
+        if given not in self._parts:
+            details = {"dispatcher": self, "args": given, "return_type": None}
+            with event.trigger_event("numba:compile", data=details):
+                self._parts[given] = self._compiled_part(given)
+        name = self.py_func.__name__
+        known = [part.signature for part in self._parts.values()]
+        return make_concrete_template(f"CallTemplate({name})", name, known), pysig, given, {}
+
+    def get_overload(self, args: Any) -> Any:
+        """The key of a part in numba's table of functions."""
+        return self._parts[tuple(args)].entry_point
+
+    def _compiled_part(self, args: tuple[Any, ...]) -> Any:
+        flags = Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_cpython_wrapper = flags.no_compile = True
+        library = _Part(self.targetctx.codegen(), self.py_func.__qualname__)
+        found = compile_extra(
+            self.typingctx, self.targetctx, self.py_func, args, None, flags, {}, library
+        )
+        part = found._replace(entry_point=object())
+        self.targetctx.insert_user_function(part.entry_point, part.fndesc, [library])
+        return part
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is only linked into that of its callers, which is optimised as a whole."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stream.kernel import inlined, kernel
 from tests.waiting import PATIENCE
 
 SHARED = """
@@ -40,6 +41,18 @@ from package._kernels.user import twice
 with install_recorder("numba:compile") as compiled:
     print(twice(Pair(1.0, 3.0)), len(compiled.buffer))
 """
+
+
+@inlined
+def times(x: float, n: int) -> float:
+    """A part, and a kernel of its own."""
+    return x * n
+
+
+@kernel
+def both(x: float, n: int) -> float:
+    """Calls it with a constant and with a variable."""
+    return float(times(x, 2) + times(x, n))
 
 
 @pytest.fixture
@@ -158,4 +171,12 @@ def test_cache_does_not_grow_with_changes(package: Path) -> None:
         assert run(package) == (10.0, True)
 
     assert kept(package) == before
-    assert len(before) == 4
+    assert len(before) == 2, "what it calls is in its code"
+
+
+def test_part_is_compiled_once_and_python_may_call_it_too() -> None:
+    """A constant argument is no other type; a part alone has no code that Python could call."""
+    assert both(1.5, 3) == 7.5
+    assert len(times._parts) == 1
+    assert not times.overloads
+    assert times(1.5, 3) == 4.5

@@ -93,8 +93,11 @@ def fade(s: Any, unit: Any, growth: float) -> int:
 @kernel
 def scale_down(s: Any) -> None:
     """Divide all weights and sums of squares by LARGEST_UNIT."""
-    for first in HEAD, HEAD + 2:
-        s[:, first::PER_CLASS] /= LARGEST_UNIT
+    for j in range(s.shape[0]):
+        for a in range(HEAD, s.shape[1], PER_CLASS):
+            for k in range(s.shape[2]):
+                s[j, a, k] /= LARGEST_UNIT
+                s[j, a + 2, k] /= LARGEST_UNIT
 
 
 @kernel

@@ -58,7 +58,8 @@ def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new counts weigh `growth` times as much as the last one."""
     if advance(s.unit, growth):
-        s.total[:] /= LARGEST_UNIT
+        for c in range(s.total.shape[0]):
+            s.total[c] /= LARGEST_UNIT
         scale_down(s.counts[: s.size[0]])
 
 
