@@ -27,7 +27,8 @@ from numba.core.typing import make_concrete_template
 
 __all__ = ["inlined", "kernel"]
 
-OPTIONS = {"nopython": True, "no_cfunc_wrapper": True}
+# Each is given, because numba gives those that are not to what is called.
+OPTIONS = {"nopython": True, "no_cfunc_wrapper": True, "forceinline": False, "_nrt": True}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -45,9 +46,10 @@ def kernel(function: Callable[..., Any]) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """Decorator of functions in kernel files that LLVM puts in place of each call by a kernel.
 
-    It saves the counting of references to arrays, which may cost more than a short function.
+    They make no arrays, so that numba counts no references to arrays, which may cost more than a
+    short function.
     """
-    return _Kernel(function, targetoptions={**OPTIONS, "forceinline": True})
+    return _Kernel(function, targetoptions={**OPTIONS, "forceinline": True, "_nrt": False})
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]

@@ -150,7 +150,7 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
 def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Path) -> None:
     """Without a kernel cache "compiling kernels (once)" is printed.
 
-    It took 78 s of a processor on 2026-11-24, about 12 of them for the stack of `auto`.
+    It took about 50 s of a busy processor on 2026-11-25, and 78 s before (decision 0078).
     """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [HEADWATER, "demo"]
@@ -162,7 +162,7 @@ def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Pa
 
     assert done.returncode == 0
     assert "compiling kernels (once)" in done.stdout.splitlines()[:4]
-    assert took.cpu < 90
+    assert took.cpu < 60
     assert list((tmp_path / "cache").rglob("*.nbi"))
 
 

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from numpy import empty
 
 from stream.kernel import inlined, kernel
 from tests.waiting import PATIENCE
@@ -43,10 +44,18 @@ with install_recorder("numba:compile") as compiled:
 """
 
 
+@kernel
+def doubled(x: float) -> float:
+    """Makes an array."""
+    made = empty(1)
+    made[0] = 2.0 * x
+    return float(made[0])
+
+
 @inlined
 def times(x: float, n: int) -> float:
-    """A part, and a kernel of its own."""
-    return x * n
+    """A part, and a kernel of its own. What it calls may make an array."""
+    return float(0.5 * doubled(x) * n)
 
 
 @kernel
