@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from consumers.transports.registry import transports
+from stream.kernel.compiled import OPTIONS
 from stream.learner.registry import learners
 
 ROOT = Path(__file__).parents[1]
@@ -426,7 +427,11 @@ def test_compiled_code_is_exact_and_lives_in_kernels(path) -> None:
         assert set(decorators) <= {"kernel", "inlined", "intrinsic"}
         return
     if path == COMPILER:
-        assert calls_of("njit", path) == ["njit(function)", "njit(function, inline='always')"]
+        assert calls_of("_Kernel", path) == [
+            "_Kernel(function, targetoptions=OPTIONS)",
+            "_Kernel(function, targetoptions={**OPTIONS, 'forceinline': True, '_nrt': False})",
+        ]
+        assert set(OPTIONS) == {"nopython", "no_cfunc_wrapper", "forceinline", "_nrt"}
         return
     assert not [what for what in compilers if "jit" in what or "vectorize" in what]
     assert not [what for what in decorators if "jit" in what or "vectorize" in what]
