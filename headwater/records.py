@@ -6,10 +6,10 @@ lost, is then recognized by the join, and is learned once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
@@ -215,11 +215,22 @@ def _pairs(left: Iterable[T], right: Iterable[S] | None) -> Iterator[tuple[T, S 
 
 
 def _strict(left: Iterable[T], right: Iterable[S]) -> Iterator[tuple[T, S | None]]:
-    try:
-        yield from zip(left, right, strict=True)
-    except ValueError as error:
-        if "zip()" not in str(error):
-            raise
-        raise ConfigError(
-            "expected as many ids, labels, weights and times as records, got another number"
-        ) from None
+    n, rest, end = 0, iter(right), object()
+    for n, item in enumerate(left, 1):
+        other = next(rest, end)
+        if other is end:
+            raise _unequal(_count(left, f"at least {n}"), n - 1)
+        yield item, cast(S, other)
+    if next(rest, end) is not end:
+        raise _unequal(n, _count(right, f"at least {n + 1}"))
+
+
+def _count(items: Iterable[object], otherwise: str) -> int | str:
+    return len(items) if isinstance(items, Sized) else otherwise
+
+
+def _unequal(records: int | str, others: int | str) -> ConfigError:
+    return ConfigError(
+        "expected as many ids, labels, weights and times as records, got "
+        f"{others} for {records}; give one for each record, or None"
+    )

@@ -52,5 +52,5 @@ def doctor(
         document = {"config": str(config), "name": settings.name, "wrong": report.problems}
         typer.echo(json.dumps(document | {"findings": findings}, ensure_ascii=False))
     if report.problems:
-        text = f"{counted_wrong(report.problems)} with {settings.name}, shown above"
+        text = f"{counted_wrong(report.problems)} with {config}, shown above"
         raise ConfigError(text) if in_the_file else HeadwaterError(text)

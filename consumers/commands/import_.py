@@ -41,7 +41,8 @@ def import_(
     The service must not have run before. [model] and [features] must be those of the file; without
     [features] those of the file are used. The file is written to the journal, so the file itself is
     not needed afterwards, and every replay starts with it. With several shards each begins with the
-    same model. Scores begin at zero. After an interruption repeat the command.
+    same model. Scores begin at zero. After an interruption repeat the command. The topics must
+    exist: `headwater check CONFIG --create` creates them.
 
     \b
     Examples:

@@ -92,6 +92,11 @@ def load_model(path: str | Path, key: str | None = None, trust_pickle: bool = Fa
     """
     try:
         data = Path(path).read_bytes()
+        if not data.startswith((model_file.MAGIC, snapshots.MAGIC, snapshots.SIGNED)):
+            raise SnapshotError(
+                "not a model file, and not a snapshot of this version; `headwater export` writes "
+                "a model file"
+            )
         if data.startswith(model_file.MAGIC):
             info, state = model_file.from_bytes(data, key)
         else:

@@ -187,7 +187,7 @@ def test_values_of_numpy_are_numbers() -> None:
         ([{"id": 1.5}], None, None, RecordError, "got 1.5"),
         ([{}], ["x" * 513], None, RecordError, "at most 512 characters, got 513"),
         ([{"id": 1}], [2], None, ConfigError, "expected one id, got 2 and 1"),
-        ([{}, {}], [1], None, ConfigError, "expected as many ids"),
+        ([{}, {}], [1], None, ConfigError, "got 1 for 2"),
         ([{}], None, ["yesterday"], ConfigError, "expected a time since 1970"),
     ],
 )

@@ -109,7 +109,7 @@ def test_json_has_each_finding_and_the_exit_code_says_which_part_failed(
     assert main(["doctor", "shop.toml", "--json", "--no-kernels"]) == 2
     out = capsys.readouterr()
     assert json.loads(out.out)["wrong"] == 2
-    assert out.err == "headwater: 2 things are wrong with shop, shown above\n"
+    assert out.err == "headwater: 2 things are wrong with shop.toml, shown above\n"
 
 
 @contextmanager

@@ -230,7 +230,7 @@ DAMAGED = {
     "cut": (lambda d: d[:-30], "damaged, or not a model file"),
     "flipped": (lambda d: d[:3000] + bytes([d[3000] ^ 1]) + d[3001:], "damaged"),
     "empty": (lambda d: b"", "not a snapshot"),
-    "text": (lambda d: b"hello", "not a snapshot"),
+    "text": (lambda d: b"hello", "not a model file, and not a snapshot"),
     "a zip": (lambda d: zipped(("a.txt", b"x")), "a member twice, or one with another name"),
     "npz": (lambda d: zipped(("a.npy", npy("(2,)"))), "it has no model.json"),
     "bomb": (
