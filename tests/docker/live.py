@@ -24,7 +24,7 @@ from tests.acceptance.service import Service, headwater
 from tests.docker.prometheus import Prometheus, running
 from tests.docker.queries import DOCKER, Query
 
-__all__ = ["BUDGET", "Answer", "Stack", "answers", "of_budget", "started"]
+__all__ = ["BUDGET", "Answer", "Stack", "answers", "of_budget", "of_mail", "started"]
 
 BAD = (b"no json", b'{"id": "x", "hue-mean": 1e999}')
 UNLABELLED = 50
@@ -74,6 +74,11 @@ def started(directory: Path, bootstrap: str, changes: Changes = ()) -> Iterator[
 def of_budget(query: Query) -> bool:
     """Whether only a service with a budget of false positives has data for it."""
     return "headwater_budget_" in query.expression
+
+
+def of_mail(query: Query) -> bool:
+    """Whether only a service that reads mail has data for it, as in tests/telemetry."""
+    return "headwater_mail_" in query.expression
 
 
 def answers(prometheus: Prometheus, queries: list[Query], seconds: float) -> list[Answer]:

@@ -183,8 +183,8 @@ MUTANTS = (
     Mutant(
         "a replay writes no output",
         REPLAY,
-        "                        live.replayed += len(outcome.batch)\n",
-        "                        live.replayed += len(outcome.batch)\n"
+        "                        live.replayed += outcome.batch.messages\n",
+        "                        live.replayed += outcome.batch.messages\n"
         "                        log.append([*outcome.predictions()])\n",
         (f"{RECOVERED}::test_replay_writes_nothing",),
     ),
@@ -336,7 +336,7 @@ MUTANTS = (
     Mutant(
         "a commit has a bound in bytes",
         "consumers/journal/merge.py",
-        "        if n and self.nbytes > max_bytes:\n",
+        "        if n and self.nbytes + sum(map(sum, self._unpacked.values())) > max_bytes:\n",
         "        if False:\n",
         (
             "tests/consumers/shard/test_bytes.py::"
