@@ -11,15 +11,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from kafka.net import inet
 
+from consumers.base import secrets
 from consumers.telemetry.pipe import LinesHandler
 
 ROOT = Path(__file__).parents[1]
 
 
 def pytest_configure() -> None:
-    """Have signals and sockets as the tests expect them."""
+    """Have signals, sockets and hypothesis as the tests expect them."""
+    settings.register_profile("untimed", deadline=None)  # the first call of a kernel compiles it
+    settings.load_profile("untimed")
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _close_sockets()
@@ -32,6 +36,14 @@ def _own_log() -> Iterator[None]:
     root = logging.getLogger()
     for handler in [h for h in root.handlers if isinstance(h, LinesHandler)]:
         root.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """Forget the secrets that a test has read: they would be masked in the texts of others."""
+    before = set(secrets._known)
+    yield
+    secrets._known.intersection_update(before)
 
 
 def _close_sockets() -> None:

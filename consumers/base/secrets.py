@@ -14,8 +14,9 @@ HIDDEN = "***"
 
 _WORDS = r"(?:password|passwd|passphrase|secret|token|credentials?|api_?key|private_?key)"
 _KEY = re.compile(rf"{_WORDS}$", re.IGNORECASE)
+_MASKED = r"(?:\w\*\*\*(?=[\"']?\s*[=:])|\*\*\*(?==))"  # a name in which a secret was masked
 _ASSIGNED = re.compile(
-    rf"""({_WORDS}["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;)}}\]]+)""",
+    rf"""((?:{_WORDS}|{_MASKED})["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;)}}\]]+)""",
     re.IGNORECASE,
 )
 _CREDENTIALS = re.compile(r"\b(bearer|authorization:\s*\w+)\s+[\w.~+/=-]{8,}", re.IGNORECASE)

@@ -36,14 +36,14 @@ def test_requests_take_and_give_json(tmp_path) -> None:
         assert explained["explanation"] == direct["explanation"]
         written = client.post("/v1/observations", json={"id": "new", "a": 1.0})
         recorded = client.post("/v1/predict?record=true", json={"id": "n2", "a": 1.0}).json()
-        shown = feed.latest[-1]
+        until(lambda: json.loads(feed.latest[-1].observation)["id"] == "n2")
 
         assert written.json()["records"] == [{"topic": "obs", "partition": 0, "offset": 1}]
         at = {"topic": "obs", "partition": 0, "offset": 2, "index": 0}
         assert recorded["position"] == at
         (chunk,) = log.read({Partition("obs", 0): 1}, {Partition("obs", 0): 2})
         assert documents(chunk.values[0], 1) == [{"id": "new", "a": 1.0}]
-        assert json.loads(shown.observation) == {"id": "n2", "a": 1.0}
+        assert json.loads(feed.latest[-1].observation) == {"id": "n2", "a": 1.0}
         service.spoil(message_of([{"id": "bad", "a": 1e300}]))
         document = client.get("/status").json()
         assert document["shard"]["latest"][0]["place"] == "obs:0:2:0"

@@ -15,6 +15,7 @@ from consumers.codecs.arrow.messages import documents
 from consumers.config import load
 from consumers.transports import open_log
 from headwater import Client
+from tests.commands.ports import other_port
 
 pytest.importorskip("pyarrow")
 
@@ -97,6 +98,7 @@ def test_init_recognizes_messages(config: str) -> None:
     made = load(Path("made.toml"))
     assert (made.input.format, made.input.id) == ("arrow", "id")
     assert made.features == {"amount": "numeric", "shop.city": "categorical"}
+    other_port("made.toml")
     assert main(["run", "made.toml", "--drain"]) == 0
     assert len(messages("made-predictions")) == 70
 

@@ -19,6 +19,7 @@ from consumers.config.propose import choose
 from consumers.config.sample import InferredField
 from consumers.shard.models import build
 from consumers.transports import open_log
+from tests.commands.ports import other_port
 
 ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]
 MESSAGES = [
@@ -293,6 +294,7 @@ def test_ids_that_repeat_are_no_ids_of_records(capsys: pytest.CaptureFixture[str
     command = next(line for line in out.splitlines() if "headwater produce" in line)
     assert main(["check", "p.toml", "--create"]) == 0
     assert main(command.partition("#")[0].split()[1:]) == 0
+    other_port("p.toml")
     assert main(["run", "p.toml", "--drain"]) == 0
     assert "1,000 observations, 1,000 learned" in capsys.readouterr().err
 

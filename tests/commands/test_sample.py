@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
+from tests.commands.ports import other_port
 from tests.test_docs import ROOT, command_lines
 
 # Of the file, so that a change of Python, of the platform or of the code is noticed.
@@ -34,9 +35,8 @@ def test_block_of_the_readme_works_for_a_newcomer(capsys: pytest.CaptureFixture[
         out = capsys.readouterr()
         assert code == 0, f"{line}: {out.err}"
         shown[line[0]] = out.out + out.err
-        if line[0] == "init":  # 8321 may be in use on this machine
-            config = Path("payments.toml")
-            config.write_text(config.read_text().replace("port = 8321", "port = 0"))
+        if line[0] == "init":
+            other_port("payments.toml")
 
     assert [line[0] for line in lines] == [
         *("sample", "init", "check", "produce", "run", "tail", "replay")

@@ -59,6 +59,17 @@ def shown(canary: str, text: str) -> bool:
     return any(form in text for form in forms)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["sasl_plain_password='hunter2 hunter2'", '{"ssl_password": "hunter2"}', "password=hunter2"],
+)
+def test_secret_that_is_a_name_of_secrets_hides_no_other(text: str) -> None:
+    """Somebody's password is "password"."""
+    Secret("password")
+
+    assert "hunter2" not in redacted(text)
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_log_masks_it_in_messages_fields_and_tracebacks(
     canary: str, quiet: None, style: Style, capsys: pytest.CaptureFixture[str]
