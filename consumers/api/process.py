@@ -14,6 +14,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -27,7 +28,6 @@ from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.shard.answer import ModelCopy
-from consumers.transports.protocol import Log
 from consumers.web.access import load_web_config
 from consumers.web.app import Server, plain_application
 from consumers.web.status_feed import StatusFeed
@@ -163,7 +163,7 @@ class ServingProcess:
 def _run(pipe: Connection, config: Config, on: int) -> None:
     """The child: listen, announce the port, and take news until the pipe ends."""
     from consumers.cluster.standby import Follower
-    from consumers.transports import open_log
+    from consumers.config.log import log_of
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -174,9 +174,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
     def published() -> Mapping[int, Published]:
         return dict(remotes)
 
-    def opened() -> Log:
-        source = config.input
-        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
+    opened = partial(log_of, config)
 
     http = config.http
     try:

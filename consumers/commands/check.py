@@ -303,8 +303,8 @@ def _check_http(config: Config, report: Report) -> None:
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
+    from consumers.config.log import log_of
     from consumers.service.partitioning import objections
-    from consumers.transports import open_log
 
     url = config.input.transport
     if not create and is_absent(url) and has_directory(url):
@@ -314,7 +314,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
         _check_left(config, range(config.scale.shards), report)
         return
     try:
-        log = open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
+        log = log_of(config)
         try:
             topics = log.topics()
             report.fine("transport", url)

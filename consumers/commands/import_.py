@@ -51,8 +51,8 @@ def import_(
     from consumers.base.errors import ConfigError, SnapshotError
     from consumers.commands.transport import check_topics, has_directory, is_absent
     from consumers.config import load
+    from consumers.config.log import log_of
     from consumers.service.importing import checked
-    from consumers.transports import open_log
     from consumers.transports.registry import transport_of
 
     settings = load(config)
@@ -66,7 +66,7 @@ def import_(
     began = time.perf_counter()
     if is_absent(url) and has_directory(url):  # opening it would create an empty log
         check_topics(settings, config, settings.input_topics, ())
-    with closing(open_log(url, kafka=settings.kafka)) as log:
+    with closing(log_of(settings)) as log:
         fresh = _imported(config, settings, log, model, new_journal=new_journal)
     result = {
         "service": settings.name,

@@ -35,15 +35,13 @@ FULL = 0.05  # share of a disk that should stay free
 
 def probe_log(config: Config, report: Report) -> None:
     """How fast the log answers, who may write, clocks, and how long topics are kept."""
-    from consumers.transports import open_log
+    from consumers.config.log import log_of
 
     url = config.input.transport
     if is_absent(url):  # `check` reports it, and opening would create it
         return
     try:
-        with closing(
-            open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
-        ) as log:
+        with closing(log_of(config)) as log:
             topics = [t for t in dict.fromkeys(config.topics.values()) if t in log.topics()]
             _probe_speed(log, topics, report)
             _probe_write(config, log, report)

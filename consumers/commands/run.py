@@ -104,12 +104,12 @@ def _serve(
     from consumers.cluster.fleet import Fleet, StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.config import load
+    from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build
     from consumers.telemetry.log import configure
     from consumers.telemetry.supervisor import notifying
-    from consumers.transports import open_log
 
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
@@ -117,9 +117,7 @@ def _serve(
     for model in (config.model, *config.challenger):
         build(model)  # report a wrong parameter before anything is opened
 
-    def opened() -> Log:
-        source = config.input
-        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
+    opened = partial(log_of, config)
 
     def compiling(line: str) -> None:
         serving.detail = "compiling kernels"
@@ -330,7 +328,7 @@ def served(
     from consumers.api.process import ServingProcess
     from consumers.api.published import OwnShard, Published
     from consumers.api.routes import routes, unmatched
-    from consumers.transports import open_log
+    from consumers.config.log import log_of
     from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
 
@@ -342,9 +340,7 @@ def served(
     closed = access is not None and access.closed
     open_to_all = not http.loopback and not closed
 
-    def opened() -> Log:
-        source = config.input
-        return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)
+    opened = partial(log_of, config)
 
     def models() -> Mapping[int, StatusFeed]:
         running = runner.status_feeds()  # first: a request without a shard gets the first one

@@ -181,9 +181,9 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
     """The snapshots after the checks of a start, and why these were not possible, or None."""
     from consumers.base.errors import HeadwaterError
     from consumers.commands.transport import is_absent
+    from consumers.config.log import log_of
     from consumers.service.recovery import refusals
     from consumers.snapshots.store import open_store
-    from consumers.transports import open_log
     from consumers.transports.registry import transport_of
 
     url = config.input.transport
@@ -193,9 +193,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
         return found, f"{url} does not exist"
     out = []
     try:
-        with contextlib.closing(
-            open_log(url, kafka=config.kafka, key_headers=config.input.key_headers)
-        ) as log:
+        with contextlib.closing(log_of(config)) as log:
             refusal = refusals(config, log, open_store(config, shard), shard)
             for one in found:
                 if one.about is not None and one.positions is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,15 +92,15 @@ def open_chosen(
             f"expected --transport URL or --config CONFIG, got {came}; "
             "for example --transport sqlite:feed.db"
         )
-    kafka: Mapping[str, object] | None = None
-    key_headers: Mapping[str, str] = {}
-    if config is not None:
+    if config is None:
+        url = str(transport)
+        opened = partial(open_log, url)
+    else:
         from consumers.config import load
+        from consumers.config.log import log_of
 
         settings = load(config)
-        transport, kafka = settings.input.transport, settings.kafka
-        key_headers = settings.input.key_headers
-    url = str(transport)
+        url, opened = settings.input.transport, partial(log_of, settings)
     if existing and is_absent(url):
         raise ConfigError(f"{url}: no such file; `headwater produce` creates one")
-    return url, open_log(url, kafka=kafka, key_headers=key_headers)
+    return url, opened()

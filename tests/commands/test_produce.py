@@ -365,7 +365,7 @@ def test_topic_is_made_on_kafka_only_when_asked(
 ) -> None:
     """Topics of a shared broker belong to its operator."""
     log = MemoryLog("as-kafka")
-    monkeypatch.setattr("consumers.transports.open_log", lambda url, kafka, key_headers: log)
+    monkeypatch.setattr("consumers.transports.open_log", lambda url: log)
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}')
     command = ["produce", "obs", str(path), "--transport", "kafka://broker:9092"]
