@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document, Reader, WireFormat
-from consumers.codecs.json_document import LARGEST_RECORD
+from consumers.codecs.json_document import LARGEST_RECORD, check_size
 from consumers.codecs.schemas import SchemaBook, StoredSchema
 
 __all__ = ["HEADER", "FramedDocuments", "framed", "schema_id", "schema_ids"]
@@ -79,8 +79,7 @@ class FramedDocuments:
         wire = self._wire
         if value is None:
             raise RecordError("unparsable", f"expected {wire.title}, got no value")
-        if len(value) > LARGEST_RECORD:
-            raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+        check_size(value)
         id_ = schema_id(value)
         if id_ is None:
             raise RecordError(

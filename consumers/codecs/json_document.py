@@ -21,7 +21,16 @@ import msgspec
 
 from consumers.base.errors import RecordError
 
-__all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain", "too_deep"]
+__all__ = [
+    "DEEPEST",
+    "LARGEST_RECORD",
+    "RULES",
+    "SHORT",
+    "check_size",
+    "parse",
+    "plain",
+    "too_deep",
+]
 
 RULES = 3
 
@@ -32,6 +41,12 @@ MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
 _BRACKET = re.compile(r"[\[\]{}]")
+
+
+def check_size(value: bytes) -> None:
+    """Raise RecordError if a record is too large."""
+    if len(value) > LARGEST_RECORD:
+        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
 
 
 def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
@@ -49,8 +64,7 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
     """
     if value is None:
         raise RecordError("unparsable", "expected a JSON object, got no value")
-    if len(value) > LARGEST_RECORD:
-        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+    check_size(value)
     try:
         encoding = json.detect_encoding(value)
         if rules > 1 and not encoding.startswith("utf-8"):

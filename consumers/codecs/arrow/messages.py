@@ -23,7 +23,8 @@ from consumers.codecs.arrow.values import UnreadableTypeError, column_values, pl
 from consumers.codecs.arrow.volume import volume
 from consumers.codecs.format import Document
 from consumers.codecs.framing import shortened
-from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObservations
+from consumers.codecs.json import DecodedObservations, JsonObservations
+from consumers.codecs.json_document import check_size
 from consumers.codecs.rows import MessageRows
 
 __all__ = ["MOST_UNPACKED", "ArrowMessages", "documents", "is_arrow", "message_of"]
@@ -157,8 +158,7 @@ def _batches(value: bytes | None, most: int) -> list[Any]:
     """The record batches of a message, validated."""
     if value is None:
         raise RecordError("unparsable", "expected an Arrow IPC stream, got no value")
-    if len(value) > LARGEST_RECORD:
-        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+    check_size(value)
     try:
         size = size_of(value)
     except ValueError as error:

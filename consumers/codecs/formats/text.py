@@ -7,7 +7,7 @@ from typing import Any
 
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document, Fields, Reader, WireFormat, Writer
-from consumers.codecs.json_document import LARGEST_RECORD
+from consumers.codecs.json_document import check_size
 from consumers.codecs.schemas import StoredSchema
 
 __all__ = ["FORMAT"]
@@ -20,8 +20,7 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
 
 
 def _read(value: bytes) -> Document:
-    if len(value) > LARGEST_RECORD:
-        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+    check_size(value)
     try:
         return {"text": value.decode()}
     except UnicodeDecodeError as error:
