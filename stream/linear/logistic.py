@@ -26,7 +26,19 @@ from stream.linear.crossed import MOST_PAIRED, Crossing, crossed, named_crossed
 from stream.linear.indicators import Indicators, indicators, named_indicators
 from stream.text.bags import hashed_texts
 
-__all__ = ["LogisticRegression"]
+__all__ = ["NOT_APPLICABLE", "LogisticRegression"]
+
+_STEP = "a step depends on the steps before it"
+_CONDITIONAL = "it models P(class | x) only"
+# Laws that do not apply to learners of log-odds by gradient steps, with the reason.
+NOT_APPLICABLE: Mapping[str, str] = {
+    "weight_two_is_twice": _STEP,
+    "merging_equals_learning_both": _STEP,
+    "unlearning_is_the_inverse_of_learning": _STEP,
+    "unlearning_what_was_not_learned_is_refused": _STEP,
+    "the_posterior_is_the_normalised_joint_likelihood": _CONDITIONAL,
+    "the_evidence_normalises_the_joint_likelihood": _CONDITIONAL,
+}
 
 STARTS = ("naive_bayes", "zero")
 ROOM = 2  # growing a table at least doubles it, and the old one exists until it is copied
@@ -161,16 +173,7 @@ class LogisticRegression(Learner):
     @property
     def not_applicable(self) -> Mapping[str, str]:
         """Laws that do not apply to this learner, with the reason."""
-        step = "a step depends on the steps before it"
-        joint = "it models P(class | x) only"
-        return {
-            "weight_two_is_twice": step,
-            "merging_equals_learning_both": step,
-            "unlearning_is_the_inverse_of_learning": step,
-            "unlearning_what_was_not_learned_is_refused": step,
-            "the_posterior_is_the_normalised_joint_likelihood": joint,
-            "the_evidence_normalises_the_joint_likelihood": joint,
-        }
+        return NOT_APPLICABLE
 
     def _start(self) -> None:
         growth = 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,6 +23,7 @@ from stream.learner.registry import Facts, registered
 from stream.linear import evidence as tables
 from stream.linear._kernels import evidence as kernels
 from stream.linear.evidence import FEWEST, MOST
+from stream.linear.logistic import NOT_APPLICABLE
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,
@@ -141,16 +144,7 @@ class SpamScorer(Learner):
     @property
     def not_applicable(self) -> Mapping[str, str]:
         """Laws that do not apply to this learner, with the reason."""
-        step = "a step depends on the steps before it"
-        joint = "it models P(class | x) only"
-        return {
-            "weight_two_is_twice": step,
-            "merging_equals_learning_both": step,
-            "unlearning_is_the_inverse_of_learning": step,
-            "unlearning_what_was_not_learned_is_refused": step,
-            "the_posterior_is_the_normalised_joint_likelihood": joint,
-            "the_evidence_normalises_the_joint_likelihood": joint,
-        }
+        return NOT_APPLICABLE
 
     def _start(self) -> None:
         self._growth = float(2.0 ** (1.0 / self.half_life))
@@ -187,10 +181,7 @@ class SpamScorer(Learner):
         """See `Learner.limit`. With more classes there is room for fewer features."""
         super().limit(max_bytes, schema, max_classes)
         self._most_bytes = max_bytes
-        low, fit = 0, max_classes
-        while low < fit:
-            middle = (low + fit + 1) // 2
-            low, fit = (middle, fit) if self._fits(FEWEST, middle) else (low, middle - 1)
+        fit = bisect_right(range(1, max_classes + 1), max_bytes, key=partial(_bytes, FEWEST))
         if fit < 2:
             raise SchemaError(
                 f"two classes need {_bytes(FEWEST, 2):,} bytes, but {max_bytes:,} are allowed"
