@@ -64,11 +64,13 @@ class Arrivals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """The scores of one model, and its time for each record in microseconds."""
+    """The scores of one model, its time for each record in microseconds, and how many labels it had
+    no room for."""
 
     model: str
     view: QualityView
     microseconds: float
+    rejected: int
 
     @property
     def accuracy(self) -> float:
@@ -214,18 +216,19 @@ def compared(
     rows, kept = _usable(records, codec, names)
     parts = _parts(kept, arrivals)
     scores: list[ModelScore] = []
-    rejected: dict[str, int] = {}
     for n, name in enumerate(names):
         done = len(kept) * n
         found = _scored(name, schema, rows, parts, done, len(kept) * len(names), progress, clock)
         if found is not None:
-            scores.append(found[0])
-            rejected[name] = found[1]
+            scores.append(found)
     if not scores:
         return None
-    room = rejected.get(default.model, min(rejected.values()))
-    scores = [each for each in scores if rejected[each.model] == room]
-    left_out = [name for name, count in rejected.items() if count != room]
+    rejected = next(
+        (each.rejected for each in scores if each.model == default.model),
+        min(each.rejected for each in scores),
+    )
+    left_out = [each.model for each in scores if each.rejected != rejected]
+    scores = [each for each in scores if each.rejected == rejected]
     if min(each.view.scores["all"].scored for each in scores) < LEAST:
         return None
     if len(scores[0].view.classes) < 2:
@@ -235,7 +238,7 @@ def compared(
     taken = next(each for each in scores if each.model == choice.model)
     worse = GuessWatch().look(taken.view, now=True)
     unseen = _unseen(parts, taken.view.classes)
-    return Look(scores, choice, len(kept), worse, unseen, room, left_out)
+    return Look(scores, choice, len(kept), worse, unseen, rejected, left_out)
 
 
 def _unseen(parts: Sequence[Chunk], classes: Sequence[Label]) -> int:
@@ -296,9 +299,8 @@ def _scored(
     total: int,
     progress: Progress,
     clock: Callable[[], float],
-) -> tuple[ModelScore, int] | None:
-    """The scores of one model, and how many labels it had no room for; None if its memory does not
-    suffice for these fields."""
+) -> ModelScore | None:
+    """The scores of one model; None if its memory does not suffice for these fields."""
     try:
         _machine(name, schema, rows).process(*_first(rows))  # compiles its kernels
         machine = _machine(name, schema, rows)
@@ -316,7 +318,7 @@ def _scored(
         progress(done + at, total)
     if not machine.quality.scored:
         return None
-    return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1)), rejected
+    return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1), rejected)
 
 
 def _machine(name: str, schema: Schema, rows: Rows) -> Progressive:
