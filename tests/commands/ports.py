@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def other_port(config: str) -> None:
+def other_port(config: str | Path) -> None:
     """Any free one: 8321 may be in use on this machine, also by another test."""
     path = Path(config)
     text = path.read_text()

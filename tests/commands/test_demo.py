@@ -33,6 +33,7 @@ from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView
 from stream.evaluate.river_loop import PlainScores
+from tests.commands.ports import other_port
 from tests.waiting import PATIENCE
 
 Said_ = pytest.CaptureFixture[str]
@@ -164,8 +165,7 @@ def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
     directory, lines, _ = finished
     config = directory / "phishing.toml"
     command = [sys.executable, "-m", "consumers", "run", "--drain", str(config)]
-    text = config.read_text().replace("port = 8321", "port = 0")
-    config.write_text(text)
+    other_port(config)
 
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
