@@ -313,7 +313,7 @@ def _scored(
         began = clock()
         result = machine.process(block, part.events)
         seconds += clock() - began
-        rejected += len(result.rejected)
+        rejected += list(result.rejected.values()).count("max_classes")
         at += len(part.xs)
         progress(done + at, total)
     if not machine.quality.scored:

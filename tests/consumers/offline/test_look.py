@@ -214,6 +214,16 @@ def test_labels_of_too_many_classes_are_counted_and_scored_by_no_model() -> None
     )
 
 
+def test_label_of_another_kind_is_no_class_without_room() -> None:
+    """It is rejected for its kind, by every model."""
+    records, labels = line(400)
+
+    look = compared(records, NUMBERS, Arrivals([*labels[:-5], *["x"] * 5]), DEFAULT)
+
+    assert look.rejected == 0
+    assert not any("room for" in told for told in look.lines())
+
+
 def test_guess_that_is_right_more_often_is_told_even_if_it_may_be_chance() -> None:
     """Where labels are too few for a verdict."""
     records, _ = ring(300)
