@@ -9,7 +9,7 @@ from numba import uint64
 from numpy import empty, int64
 
 from stream.kernel import kernel
-from stream.kernel._kernels import LARGEST_UNIT, advance, first_not_below
+from stream.kernel._kernels import LARGEST_UNIT, advance
 from stream.linear._kernels.logistic import learn_moments, standardise
 
 MOST_PAIRED = 16  # values of a record that are paired with each other
@@ -92,7 +92,10 @@ def cross(
                 values[found] = category[r, k]
                 found += 1
             elif k < 0 and binned and not isnan(z[field]):
-                values[found] = bins[field, first_not_below(z[field], cuts, cuts.shape[0])]
+                below = 0
+                for cut in cuts:  # few; a search by halves would be slow, as it cannot be foreseen
+                    below += cut < z[field]
+                values[found] = bins[field, below]
                 out[at] = values[found]
                 at, found = at + 1, found + 1
         if pairs:
