@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stream.data.schema import Label
 
-__all__ = ["PRIOR", "Explanation", "LinearView"]
+__all__ = ["PRIOR", "Explanation", "LinearView", "TextSpan"]
 
 PRIOR = "(prior)"
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """A part of a text and its share of the log-odds.
+
+    Attributes
+    ----------
+    field
+        The name of the text.
+    begin, end
+        The first character and the one after the last, counted in code points.
+    log_odds
+        What its words, n-grams and pairs contribute, in nats. A feature that occurs more than once
+        has equal shares in each place, and a pair of tokens equal shares in both.
+    """
+
+    field: str
+    begin: int
+    end: int
+    log_odds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +46,10 @@ class Explanation:
     contributions
         Feature or token to its contribution, in nats. The prior is called "(prior)". `largest`
         drops the small contributions.
+    spans
+        The same for each part of the texts, in their order, without overlaps. They are empty if the
+        learner does not know the places of its features. What belongs to no place, such as the
+        prior and numbers, is only in `contributions`.
 
     Examples
     --------
@@ -38,16 +63,18 @@ class Explanation:
     against: Label
     log_odds: float
     contributions: Mapping[str, float]
+    spans: tuple[TextSpan, ...] = ()
 
     def top(self, n: int) -> list[tuple[str, float]]:
         """The n contributions of largest absolute value, largest first."""
         return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))[:n]
 
     def largest(self, n: int) -> Explanation:
-        """A copy with the n largest contributions only. `log_odds` stays the sum of all."""
+        """A copy with the n largest contributions only, and all spans. `log_odds` stays the sum of
+        all."""
         if len(self.contributions) <= n:
             return self
-        return Explanation(self.label, self.against, self.log_odds, dict(self.top(n)))
+        return replace(self, contributions=dict(self.top(n)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,15 @@ from stream.learner.registry import Facts, registered
 from stream.linear import evidence as tables
 from stream.linear._kernels import evidence as kernels
 from stream.linear.evidence import FEWEST, MOST
+from stream.linear.explained import FeatureEvidence, spans_of
 from stream.linear.logistic import NOT_APPLICABLE
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,
+    Named,
     features,
     named_features,
+    occurrences,
 )
 
 __all__ = ["SpamScorer"]
@@ -252,32 +255,107 @@ class SpamScorer(Learner):
         """`explain_one` of the one row of `rows`, as `columns` makes them.
 
         Contributions are by field and word. A 4-gram belongs to the word in which it begins, and a
-        pair of tokens is one by itself. "(prior)" has the biases too.
+        pair of tokens is one by itself. "(prior)" has the biases too. In `spans`, a pair belongs to
+        its two tokens.
         """
         a, b = self._compared(label, against, rows)
-        named = named_features(self.prepare(rows), 0)
-        key = np.array([found.key for found in named], dtype=np.uint32)
-        view = np.array([found.view for found in named], dtype=np.int64)
-        place = np.empty(key.size, dtype=np.int64)
-        kernels.find(key, 0, key.size, self._tables.key, place)
+        every = list(occurrences(self.prepare(rows), 0))
+        named, view, place = self._found(every)
         terms = self._terms(place, view, a) - self._terms(place, view, b)
+        of_feature = dict(zip(named, terms[1 + VIEWS :].tolist(), strict=True))
         contributions = {PRIOR: sum(terms[: 1 + VIEWS].tolist())}
-        for found, term in zip(named, terms[1 + VIEWS :].tolist(), strict=True):
+        for (_, first), term in zip(named.items(), of_feature.values(), strict=True):
             if term:
-                name = f"{found.field}: {found.span}" if found.span else found.field
+                name = f"{first.field}: {first.span}" if first.span else first.field
                 contributions[name] = contributions.get(name, 0.0) + term
-        classes = self.classes
-        return Explanation(classes[a], classes[b], sum(contributions.values()), contributions)
+        classes, total = self.classes, sum(contributions.values())
+        spans = spans_of(every, of_feature)
+        return Explanation(classes[a], classes[b], total, contributions, spans)
+
+    def _found(
+        self, every: Iterable[Named]
+    ) -> tuple[dict[int, Named], NDArray[np.int64], NDArray[np.int64]]:
+        """Each feature by its id where it occurs first, its view, and its place in the table."""
+        named: dict[int, Named] = {}
+        for found in every:
+            named.setdefault(found.id, found)
+        view, place = self._places(np.array(list(named), dtype=np.int64))
+        return named, view, place
+
+    def _places(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The views of features and their places in the table, -1 if they are not there."""
+        key, place = (ids & 0xFFFFFFFF).astype(np.uint32), np.empty(ids.size, dtype=np.int64)
+        kernels.find(key, 0, key.size, self._tables.key, place)
+        return ids >> 32, place
+
+    def features_of(self, x: Mapping[Any, Any]) -> list[Named]:
+        """The features of a record, each once: its names, its field, and its `id`. Pure.
+
+        The tables have no names, so keep the ids of texts that you have seen, and ask
+        `evidence_of` for them.
+
+        Examples
+        --------
+        >>> model = SpamScorer()
+        >>> [(found.field, found.written) for found in model.features_of({"text": "hi"})]
+        [('text', 'hi'), ('text', '‹h›'), ('text', '‹hi›'), ('text', 'hi'), ('text', '(start) hi')]
+        """
+        return self.features_of_rows(self.rows([x]))
+
+    def features_of_rows(self, rows: Rows) -> list[Named]:
+        """`features_of` of the one row of `rows`, as `rows` or `prepare` make them."""
+        return named_features(self.prepare(rows), 0)
+
+    def evidence_of(
+        self, ids: Iterable[int], label: Label | None = None, against: Label | None = None
+    ) -> list[FeatureEvidence]:
+        """What is known now about features, for `label` against `against`. Pure. O(ids).
+
+        Parameters
+        ----------
+        ids
+            Of features, as `features_of` gives them.
+        label, against
+            Two known classes. By default the first two.
+
+        Raises
+        ------
+        NotLearnedError
+            Fewer than two classes are known, or a given class is not known.
+
+        Examples
+        --------
+        >>> model = SpamScorer()
+        >>> model.learn_many([{"text": "free"}, {"text": "lunch"}], ["spam", "ham"])
+        >>> free = model.features_of({"text": "free"})[0]
+        >>> [found] = model.evidence_of([free.id], "spam", "ham")
+        >>> found.log_odds > 0, found.records["spam"] > 0.9, found.records["ham"]
+        (True, True, 0.0)
+        """
+        a, b = self._compared(label, against, None)
+        view, place = self._places(np.array(list(ids), dtype=np.int64))
+        alone = np.ones(VIEWS, dtype=np.int64)
+        terms = self._terms(place, view, a, alone) - self._terms(place, view, b, alone)
+        s, classes = self._tables, self.classes
+        counts = s.cell[place, : len(classes)] / s.unit[0]
+        counts[place < 0] = 0.0
+        records = (dict(zip(classes, row, strict=True)) for row in counts.tolist())
+        return [*map(FeatureEvidence, terms[1 + VIEWS :].tolist(), records)]
 
     def _terms(
-        self, place: NDArray[np.int64], view: NDArray[np.int64], code: int
+        self,
+        place: NDArray[np.int64],
+        view: NDArray[np.int64],
+        code: int,
+        of_view: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float64]:
-        """The parts of the log probability of a class, up to what all classes share."""
+        """The parts of the log probability of a class, up to what all classes share. `of_view`: how
+        many features a view has; by default those given."""
         s = self._tables
         two = s.bias.shape[1] == 1
         out = np.zeros(1 + VIEWS + place.size)
         if not two or code == 1:
-            m = np.bincount(view, minlength=VIEWS)
+            m = np.bincount(view, minlength=VIEWS) if of_view is None else of_view
             kernels.terms(place, view, m, 0 if two else code, s, out)
         return out if two else 0.5 * out
 

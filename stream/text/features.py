@@ -46,7 +46,15 @@ from stream.text._kernels.features import (
 )
 from stream.text.characters import SIZE, characters
 
-__all__ = ["MOST_CHARACTERS", "VIEWS", "Features", "Named", "features", "named_features"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "VIEWS",
+    "Features",
+    "Named",
+    "features",
+    "named_features",
+    "occurrences",
+]
 
 MOST_CHARACTERS = 2**15  # of each text
 MASK = 2**64 - 1
@@ -63,12 +71,24 @@ class Features(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A feature in its view, with the field and the part of the text that it stands for."""
+    """A feature in its view, with the field and the part of the text that it stands for.
+
+    span: the words in lower case, shared by all features of them. written: another text for each
+    feature of the field and view. places: first and last + 1 of its tokens in the text; empty if it
+    has none.
+    """
 
     view: int
     key: int
     field: str
     span: str
+    written: str
+    places: tuple[tuple[int, int], ...]
+
+    @property
+    def id(self) -> int:
+        """View and key as one number, which no other feature has, except by collisions of keys."""
+        return self.view << 32 | self.key
 
 
 def mixed(h: int, x: int) -> int:
@@ -152,11 +172,11 @@ def _named_fields(rows: Rows, i: int) -> Iterator[Named]:
     """The features of the categories and numbers of row i."""
     categories = zip(rows.categorical_names, rows.categorical[i].tolist(), strict=True)
     for name, value in sorted((name, value) for name, value in categories if value is not None):
-        yield Named(FIELDS, _category_key(name, value), name, "")
+        yield Named(FIELDS, _category_key(name, value), name, "", value, ())
     numbers = zip(rows.numeric_names, rows.numeric[i].tolist(), strict=True)
     for name, x in sorted((name, x) for name, x in numbers if x == x):
         for part in _parts(x):
-            yield Named(FIELDS, _category_key(name, part), name, "")
+            yield Named(FIELDS, _category_key(name, part), name, "", _shown(part), ())
 
 
 @lru_cache(maxsize=2**14)
@@ -179,8 +199,24 @@ def _parts(x: float) -> tuple[str, ...]:
     return octave, f"{octave}{'b' if fraction >= 0.75 else 'a'}"
 
 
+def _shown(part: str) -> str:
+    """A bin of `_parts` as a range of numbers.
+
+    Examples
+    --------
+    >>> _shown("+2"), _shown("+2b"), _shown("0"), _shown("--1a")
+    ('2 to 4', '3 to 4', '0', '-0.375 to -0.25')
+    """
+    if part == "0":
+        return part
+    sign, octave, half = part[0], int(part[1:].rstrip("ab")), part[-1]
+    low, high = 2.0 ** (octave - 1), 2.0**octave
+    low, high = (low * 1.5 if half == "b" else low), (low * 1.5 if half == "a" else high)
+    return f"{low:g} to {high:g}" if sign == "+" else f"{-high:g} to {-low:g}"
+
+
 def named_features(rows: Rows, i: int) -> list[Named]:
-    """The features of row i, in the order of `features`, each with its field and span.
+    """The features of row i, in the order of `features`, each where it occurs first.
 
     Examples
     --------
@@ -189,22 +225,43 @@ def named_features(rows: Rows, i: int) -> list[Named]:
     ['free', 'free', 'v1agra', 'v1agra', 'v1agra']
     """
     by_view: list[dict[int, Named]] = [{} for _ in range(VIEWS)]
-    texts = zip(rows.text_names, rows.text[i].tolist(), strict=True)
-    for name, whole in sorted((name, text) for name, text in texts if text is not None):
-        text = whole[:MOST_CHARACTERS]
-        for found in (*_words_and_pairs(name, text), *_grams(name, text)):
-            by_view[found.view].setdefault(found.key, found)
-    for found in _named_fields(rows, i):
-        by_view[FIELDS].setdefault(found.key, found)
+    for found in occurrences(rows, i):
+        by_view[found.view].setdefault(found.key, found)
     return [found for view in by_view for found in view.values()]
 
 
+def occurrences(rows: Rows, i: int) -> Iterator[Named]:
+    """The features of row i, as often as they occur; those of a view in their order.
+
+    Examples
+    --------
+    >>> rows = Rows.from_dicts([{"text": "Free, FREE"}], strings="text")
+    >>> [(found.written, *found.places) for found in occurrences(rows, 0) if found.view == 0]
+    [('free', (0, 4)), (',', (4, 5)), ('free', (6, 10)), ('FREE', (6, 10))]
+    """
+    texts = zip(rows.text_names, rows.text[i].tolist(), strict=True)
+    for name, whole in sorted((name, text) for name, text in texts if text is not None):
+        text = whole[:MOST_CHARACTERS]
+        tokens = list(_tokens(text))
+        yield from _words_and_pairs(name, text, tokens)
+        yield from _grams(name, text, tokens)
+    yield from _named_fields(rows, i)
+
+
 class _Token(NamedTuple):
-    """A token of a text as its characters, without the dropped ones, and their entries."""
+    """A token of a text as its characters, without the dropped ones, and their entries; it is
+    text[begin:end]."""
 
     kind: int
     text: str
     entries: list[int]
+    begin: int
+    end: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it is in the text."""
+        return self.begin, self.end
 
     def hash(self, start: int = TOKEN) -> int:
         """See `hash_of` of the kernels."""
@@ -217,6 +274,14 @@ class _Token(NamedTuple):
         """What `hash` hashes."""
         pairs = zip(self.text, self.entries, strict=True)
         return "".join(chr(_read(ord(c), entry, start)) for c, entry in pairs)
+
+    def written(self, start: int) -> str:
+        """The same, with # for a digit of the shape."""
+        if start != SHAPE:
+            return self.spelled(start)
+        return "".join(
+            "#" if (entry >> 40) & DIGIT else chr(entry & 0xFFFFF) for entry in self.entries
+        )
 
     def count(self, flag: int) -> int:
         """How many characters have this flag."""
@@ -239,28 +304,29 @@ def _entry(c: str) -> int:
 
 def _tokens(text: str) -> Iterator[_Token]:
     """Runs of word characters and runs of signs; each character of a script without spaces."""
-    token = _Token(SPACE, "", [])
-    for c in text:
+    token = _Token(SPACE, "", [], 0, 0)
+    for at, c in enumerate(text):
         entry = _entry(c)
         kind = (entry >> 40) & 7
         if kind == DROPPED:
+            token = token._replace(end=at + 1)
             continue
         if kind != token.kind or kind == IDEOGRAPH:
             if token.text:
                 yield token
-            token = _Token(kind, "", [])
+            token = _Token(kind, "", [], at, at)
         if kind != SPACE:
-            token = _Token(kind, token.text + c, [*token.entries, entry])
+            token = _Token(kind, token.text + c, [*token.entries, entry], token.begin, at + 1)
     if token.text:
         yield token
 
 
-def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
+def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
     """Words and pairs of tokens of a text."""
     words, pairs = salts(name)[WORDS], salts(name)[PAIRS]
     joined: list[_Token] = []
-    before: list[tuple[int, str]] = [(START, "")]
-    for i, token in enumerate(_tokens(text)):
+    before: list[tuple[int, _Token | None]] = [(START, None)]
+    for i, token in enumerate(tokens):
         size, digits, upper = len(token.text), token.count(DIGIT), token.count(UPPER)
         starts = [TOKEN, SHAPE] if digits else [TOKEN]
         starts += [CASED] if upper >= WIDEST and upper + digits == size else []
@@ -268,7 +334,8 @@ def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
         alike = token.spelled(INVISIBLE)
         starts += [INVISIBLE] if token.count(LATIN) and alike != spelled else []
         for start in starts:
-            yield Named(WORDS, key_of(token.hash(start), words), name, spelled)
+            key, written = key_of(token.hash(start), words), token.written(start)
+            yield Named(WORDS, key, name, spelled, written, (token.place,))
         if size == 1 and token.count(LATIN):
             joined.append(token)
         elif token.kind != SIGN or size > 1:
@@ -277,14 +344,30 @@ def _words_and_pairs(name: str, text: str) -> Iterator[Named]:
         if i >= MOST_PAIRED:
             continue
         h = token.hash(starts[bool(digits)])
-        yield Named(PAIRS, key_of(h, pairs), name, spelled)
+        yield Named(PAIRS, key_of(h, pairs), name, spelled, _in_pair(token), (token.place,))
         for distance, (other, first) in zip((NEXT, NEXT_BUT_ONE), before[::-1], strict=False):
-            both = mixed(mixed(other, distance), h)
-            yield Named(PAIRS, key_of(both, pairs), name, f"{first} {spelled}".lstrip())
-        before = [*before[-1:], (h, spelled)]
+            key = key_of(mixed(mixed(other, distance), h), pairs)
+            yield _pair(key, name, first, token, distance)
+        before = [*before[-1:], (h, token)]
     yield from _joined(name, joined)
     if any((_entry(c) >> 40) & HIDDEN for c in text):
-        yield Named(WORDS, key_of(INVISIBLE, words), name, "(invisible characters)")
+        what = "(invisible characters)"
+        yield Named(WORDS, key_of(INVISIBLE, words), name, what, what, ())
+
+
+def _in_pair(token: _Token) -> str:
+    """A token as pairs read it."""
+    return token.written(SHAPE if token.count(DIGIT) else TOKEN)
+
+
+def _pair(key: int, name: str, first: _Token | None, token: _Token, distance: int) -> Named:
+    """Two tokens; `first` is None at the start of the text."""
+    before = "(start)" if first is None else _in_pair(first)
+    written = f"{before} {'… ' * (distance == NEXT_BUT_ONE)}{_in_pair(token)}"
+    if first is None:
+        return Named(PAIRS, key, name, token.spelled(TOKEN), written, (token.place,))
+    span = f"{first.spelled(TOKEN)} {token.spelled(TOKEN)}"
+    return Named(PAIRS, key, name, span, written, (first.place, token.place))
 
 
 def _joined(name: str, letters: list[_Token]) -> Iterator[Named]:
@@ -294,14 +377,17 @@ def _joined(name: str, letters: list[_Token]) -> Iterator[Named]:
         h = TOKEN
         for c in spelled:
             h = mixed(h, ord(c))
-        yield Named(WORDS, key_of(h, salts(name)[WORDS]), name, spelled)
+        places = tuple(token.place for token in letters)
+        yield Named(WORDS, key_of(h, salts(name)[WORDS]), name, spelled, spelled, places)
 
 
-def _grams(name: str, text: str) -> Iterator[Named]:
+def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
     """The 4-grams of a text, each with the word in which it begins."""
     salt = salts(name)[GRAMS]
     window, done, begins = 0, 0, []
-    spans = _spans(text)
+    of_character: list[_Token | None] = [None] * len(text)
+    for token in tokens:
+        of_character[token.begin : token.end] = [token] * (token.end - token.begin)
     for at, c in enumerate(text):
         entry = _entry(c)
         if (entry >> 40) & HIDDEN:
@@ -314,21 +400,8 @@ def _grams(name: str, text: str) -> Iterator[Named]:
             begins.append(at)
             done += 1
             first = begins[max(done - 4, 0)]
-            word = next((spans[k] for k in range(first, at + 1) if spans[k]), "(space)")
-            yield Named(GRAMS, key_of(window, salt), name, word)
-
-
-def _spans(text: str) -> list[str]:
-    """For each character the token it is in, as `_words_and_pairs` names it; empty for spaces."""
-    out: list[str] = []
-    begin = 0
-    entries = [_entry(c) for c in text]
-    kinds = [(entry >> 40) & 7 for entry in entries]
-    for at in range(1, len(kinds)):  # a dropped character is in the token before it
-        kinds[at] = kinds[at - 1] if kinds[at] == DROPPED else kinds[at]
-    for at in range(1, len(text) + 1):
-        if at == len(text) or kinds[at] != kinds[begin] or kinds[begin] == IDEOGRAPH:
-            kept = [e for e in entries[begin:at] if (e >> 40) & 7 not in (DROPPED, SPACE)]
-            out += ["".join(chr(e & 0xFFFFF) for e in kept)] * (at - begin)
-            begin = at
-    return out
+            word = next((of_character[k] for k in range(first, at + 1) if of_character[k]), None)
+            span = "(space)" if word is None else word.spelled(TOKEN)
+            written = window.to_bytes(4, "big").lstrip(b"\0").decode("utf-8", "backslashreplace")
+            places = () if word is None else (word.place,)
+            yield Named(GRAMS, key_of(window, salt), name, span, f"‹{written}›", places)

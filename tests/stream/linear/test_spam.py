@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -80,6 +81,74 @@ def test_explanation_names_the_words_of_the_message() -> None:
         found.contributions
     )
     assert all(": " in name or name in ("size", "(prior)") for name in found.contributions)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_spans_are_the_evidence_of_each_part_of_the_texts(classes) -> None:
+    """They do not overlap, and with what has no place they add up to the score."""
+    model = learned(messages(200, classes))
+    x = {"text": "Free  lunch, FREE v1agra! v i a g r a", "subject": "n\u200bow", "size": 3.0}
+
+    found = model.explain_one(x, "spam", "ham")
+    texts = {(s.field, x[s.field][s.begin : s.end]) for s in found.spans}
+    placeless = [
+        share
+        for name, share in found.contributions.items()
+        if ": " not in name or name.endswith(("(space)", "(invisible characters)"))
+    ]
+
+    assert sum(s.log_odds for s in found.spans) + sum(placeless) == pytest.approx(found.log_odds)
+    assert {
+        ("text", "Free"),
+        ("text", "FREE"),
+        ("text", "v1agra"),
+        ("subject", "n\u200bow"),
+    } < texts
+    ends = [(s.field, s.begin, s.end) for s in found.spans]
+    assert ends == sorted(ends)
+    assert all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(ends))
+    assert found.largest(1).spans == found.spans
+
+
+def test_repeated_word_has_equal_shares_in_each_place() -> None:
+    """Else a reader would take the second one for harmless."""
+    model = learned(messages(200, 2))
+
+    found = model.explain_one({"text": "lunch lunch lunch"}, "ham", "spam")
+    alone = {name: share for name, share in found.contributions.items() if name == "text: lunch"}
+
+    assert [(s.begin, s.end) for s in found.spans] == [(0, 5), (6, 11), (12, 17)]
+    assert min(s.log_odds for s in found.spans) > 0.0
+    assert sum(s.log_odds for s in found.spans) >= alone["text: lunch"]
+
+
+def test_evidence_of_features_is_that_of_a_record_of_them() -> None:
+    """A view's evidence is the sum of its features', divided by the root of their number."""
+    model = learned(messages(200, 2))
+    x = {"text": "call now", "size": 12.0}
+    named = model.features_of(x)
+    evidence = model.evidence_of([found.id for found in named], "spam", "ham")
+
+    sizes = [sum(found.view == view for found in named) for view in range(4)]
+    total = sum(e.log_odds / sizes[f.view] ** 0.5 for f, e in zip(named, evidence, strict=True))
+    why = model.explain_one(x, "spam", "ham")
+    assert total == pytest.approx(why.log_odds - why.contributions["(prior)"])
+
+
+def test_features_have_names_and_records_of_each_class() -> None:
+    """Each name once in its field and view; unknown ids are no evidence."""
+    model = learned([({"text": "FREE v1agra"}, "spam", 2.0), ({"text": "lunch"}, "ham", 1.0)])
+    named = model.features_of({"text": "FREE v1agra to you"})
+    seen = dict(
+        zip([n.written for n in named], model.evidence_of(n.id for n in named), strict=False)
+    )
+
+    assert len({(n.field, n.view, n.written) for n in named}) == len(named)
+    assert {"free", "FREE", "v1agra", "v#agra", "viagra", "free v#agra", "‹ree ›"} < set(seen)
+    assert model.evidence_of([named[1].id], "spam", "ham")[0].records["spam"] == pytest.approx(
+        2.0, rel=1e-3
+    )
+    assert model.evidence_of([12345]) == [(0.0, {"spam": 0.0, "ham": 0.0})]
 
 
 def test_word_of_one_class_only_is_no_evidence_before_the_other_class() -> None:
