@@ -19,6 +19,8 @@ class FalsePositiveRateConfig(Section):
 
     label: str
     rate: float
+    min_learned: int = 0
+    unsure: float | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -28,7 +30,7 @@ class FalsePositiveRateConfig(Section):
     @property
     def rule(self) -> Budget:
         """The budget."""
-        return Budget(self.label, self.rate)
+        return Budget(self.label, self.rate, self.min_learned, self.unsure)
 
 
 class DecisionConfig(Section):
@@ -55,9 +57,12 @@ class DecisionConfig(Section):
         description="Flags a label at a threshold that keeps the false positive rate within a "
         'budget, `{label = "spam", rate = 0.001}`: of the records of all other labels at most this '
         "share is flagged. Nothing is flagged before there is evidence, about 3.2 / rate labelled "
-        "records of other labels. Excludes `losses`, `reject`, `[labels] silence`, "
-        "`[[challenger]]` and drift actions other than `alert`. docs/budget.md has the guarantee "
-        "and its assumptions. Default none, because only you know the budget.",
+        "records of other labels. With `unsure = 0.5` a record that is not flagged, and has at "
+        "least this probability of the label, has no action. With `min_learned = 20` no record "
+        "has an action before 20 labels of the label and 20 of others. Excludes `losses`, "
+        "`reject`, `[labels] silence`, `[[challenger]]` and drift actions other than "
+        "`alert`. docs/budget.md has the guarantee and its assumptions. Default none, because only "
+        "you know the budget.",
     )
 
     @model_validator(mode="after")

@@ -290,8 +290,9 @@ class Answerer:
         if self._budget is not None:
             rule = self._budget.rule
             known = column(rule, list(made.classes), made.proba)
-            flags = np.array([self._budget.flags_one(p) for p in known.tolist()], dtype=np.bool_)
-            return decisions(rule, made, flags).done()
+            of = (self._budget.flags_one, self._budget.doubts_one)
+            marks = [np.array([f(p) for p in known.tolist()], dtype=np.bool_) for f in of]
+            return decisions(rule, made, *marks).done()
         if spec.decision is None:
             return [None] * len(made)
         return spec.decision.decide_many(made).done()

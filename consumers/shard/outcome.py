@@ -90,8 +90,9 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     The configuration may change them at any start, so each change is journaled. `cut` is how many
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
-    `max_false_positive_rate`, `schema` is the id of the registered schema of predictions, and with
-    `events` predictions have the headers of CloudEvents.
+    `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `schema` is the
+    id of the registered schema of predictions, and with `events` predictions have the headers of
+    CloudEvents.
     """
 
     predictions: str
@@ -106,6 +107,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     budget: tuple[str, float] | None = None
     schema: int = 0
     events: bool = False
+    doubt: tuple[int, float | None] | None = None
 
     @property
     def text(self) -> bytes:
@@ -289,6 +291,7 @@ class ShardSpec:
             None if self.budget is None else (self.budget.label, float(self.budget.rate)),
             self.predictions_schema,
             self.cloudevents,
+            _doubt(self.budget),
         )
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
@@ -313,10 +316,16 @@ class ShardSpec:
             explain=shape.explain,
             largest_dead_letter=cut,
             decision=rule,
-            budget=None if shape.budget is None else Budget(*shape.budget),
+            budget=None if shape.budget is None else Budget(*shape.budget, *(shape.doubt or ())),
             predictions_schema=shape.schema,
             cloudevents=shape.events,
         )
+
+
+def _doubt(budget: Budget | None) -> tuple[int, float | None] | None:
+    """`min_learned` and `unsure`; None for the defaults, as in journals of older versions."""
+    doubt = None if budget is None else (budget.min_learned, budget.unsure)
+    return None if doubt == (0, None) else doubt
 
 
 @dataclass(slots=True)
@@ -417,8 +426,10 @@ class Outcome:
     def _decided(self) -> Sequence[tuple[Label | None, float | None] | None]:
         """Action and risk of each prediction; None without decisions."""
         spec, result = self.spec, self.result
-        if spec.budget is not None and result.flagged is not None:
-            return decisions(spec.budget, result.predictions, result.flagged).done()
+        made = result.verdicts
+        if spec.budget is not None and made is not None:
+            by = (spec.budget, result.predictions, made.flagged, made.unsure)
+            return decisions(*by).done()
         if spec.decision is None:
             return [None] * len(self.observed)
         return spec.decision.decide_many(result.predictions).done()

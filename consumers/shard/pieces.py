@@ -61,8 +61,10 @@ def digest(
     hashed = blake2b(digest_size=8)
     for part in (made.proba, made.known, result.predicted, result.learned_before):
         hashed.update(part.tobytes())
-    if result.flagged is not None:
-        hashed.update(result.flagged.tobytes())
+    if result.verdicts is not None:
+        hashed.update(result.verdicts.flagged.tobytes())
+        if result.verdicts.unsure.any():  # never in journals of older versions
+            hashed.update(result.verdicts.unsure.tobytes())
     hashed.update(machine.quality.bits())
     for c in contest.contestants():
         river = isinstance(c.machine.learner, RiverClassifier)

@@ -20,15 +20,22 @@ def budget_sentence(budget: BudgetView, classes: Sequence[Label]) -> str:
     `classes` are those that were learned: there is no evidence before the flagged one is.
     """
     label, others = repr(budget.rule.label), f"{budget.others:,} labelled records of other labels"
+    if not budget.ready:
+        (mine, rest), least = budget.learned, budget.rule.min_learned
+        return (
+            f"every record is unsure until {least:,} labels of {label} and {least:,} of others are "
+            f"learned: {mine:,} and {rest:,} so far"
+        )
     if not budget.others and budget.rule.label not in map(named, classes):
         known = ", ".join(repr(named(each)) for each in classes[:SHOWN])
         more = ", …" if len(classes) > SHOWN else ""
         learned = f"the labels so far are {known}{more}" if classes else "no label was learned"
         return f"nothing is flagged as {label} yet: this label has not been learned; {learned}"
+    unsure = f", {budget.unsure:,} unsure" if budget.unsure else ""
     if budget.threshold is None:
         missing = f"at least {budget.missing:,} more are needed"
-        return f"nothing is flagged as {label} yet: {others}, {missing}"
-    withheld = f", {budget.withheld:,} withheld" if budget.withheld else ""
+        return f"nothing is flagged as {label} yet: {others}, {missing}{unsure}"
+    withheld = f", {budget.withheld:,} withheld{unsure}" if budget.withheld else unsure
     return (
         f"flagged as {label} from a probability of {budget.threshold:.6g}: {budget.flagged:,}"
         f"{withheld}; {budget.false_positives:,} of {others} were flagged"
@@ -83,5 +90,12 @@ BUDGET_METRICS = (
         ("shard",),
         "Records above the threshold that were not flagged, because the budget was spent.",
         _of(lambda budget: budget.withheld),
+    ),
+    MetricSpec(
+        "headwater_budget_unsure_total",
+        "counter",
+        ("shard",),
+        "Records without an action: probable enough for `unsure`, or before `min_learned`.",
+        _of(lambda budget: budget.unsure),
     ),
 )

@@ -114,6 +114,7 @@ class BudgetStatus(Struct, frozen=True):
     false_positives: int
     flagged: int
     withheld: int
+    unsure: int
 
 
 class Delay(Struct, frozen=True):

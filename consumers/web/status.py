@@ -294,6 +294,7 @@ def _budget(view: ShardView) -> BudgetStatus | None:
         budget.false_positives,
         budget.flagged,
         budget.withheld,
+        budget.unsure,
     )
 
 

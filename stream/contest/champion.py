@@ -403,5 +403,6 @@ def _published(
     predictions = Predictions(made.classes, proba, known)
     counts = (own.learned, learned, own.rejected, own.refused)
     # A budget knows only the predictions of the model itself.
-    flagged = own.flagged if champions == [(0, MODEL)] else None
-    return Result(predictions, predicted, *counts, why, champions, promotions, own.alarms, flagged)
+    verdicts = own.verdicts if champions == [(0, MODEL)] else None
+    more = (why, champions, promotions, own.alarms)
+    return Result(predictions, predicted, *counts, *more, verdicts=verdicts)

@@ -1,10 +1,13 @@
 """The kernel of decisions by a budget of false positives.
 
 `counts` int64 (K,) is the number of labelled others by their place: how many of the K ascending
-candidate thresholds their probability reaches, less one. `sums` int64 (8,) has, by the constants
+candidate thresholds their probability reaches, less one. `sums` int64 (SUMS,) has, by the constants
 below, what follows from them and what was decided. `bounds` float64 (2, T) has intercept and slope
 of each test: with j false positives a threshold is allowed from the least intercept + j · slope
 labelled others on.
+
+A label is one of the codes below: of no label, of the flagged one, of another one that is no
+evidence, of another one that is.
 """
 
 from __future__ import annotations
@@ -13,46 +16,68 @@ from typing import Any
 
 from stream.kernel import kernel
 
-OTHERS, FALSE, ALLOWED, PLACE, ABOVE, FLAGGED, WITHHELD = range(7)
-SUMS = 7
+OTHERS, FALSE, ALLOWED, PLACE, ABOVE, FLAGGED, WITHHELD, UNSURE, OF_LABEL, OF_OTHERS = range(10)
+SUMS = 10
+NO_LABEL, FLAGGED_LABEL, OTHER_LABEL, EVIDENCE = range(4)
 
 
 @kernel
 def follow(
     predicts: Any,
+    p: Any,
     place: Any,
-    other: Any,
+    labels: Any,
     source: Any,
     evidence: Any,
     before: Any,
+    too_early: Any,
     rate: float,
+    least: int,
+    doubted: float,
     bounds: Any,
     counts: Any,
     sums: Any,
     flagged: Any,
+    unsure: Any,
+    early: Any,
 ) -> None:
     """Decide and learn in the order of the steps.
 
-    `predicts` int64 (S,): index of the prediction that each step makes, or -1; `place` int64 (P,):
-    its candidates. `other` bool (S,): whether the step is evidence, that is the label of another
-    class; `source` int64 (S,): the prediction of this call that it belongs to, or -1; `evidence`
-    int64 (S,) and `before` bool (S,): place and flag of one of an earlier call. `flagged` bool (P,)
-    is filled.
+    `predicts` int64 (S,): index of the prediction that each step makes, or -1; `p` float64 (P,) and
+    `place` int64 (P,): its probability and candidates. `labels` int64 (S,): the code of the label
+    of the step; `source` int64 (S,): the prediction of this call that it belongs to, or -1;
+    `evidence` int64 (S,), `before` bool (S,) and `too_early` bool (S,): place, flag and `early` of
+    one of an earlier call. `least` is `min_learned`, `doubted` the probability from which a record
+    is unsure. `flagged`, `unsure` and `early` bool (P,) are filled.
     """
     for i in range(predicts.size):
-        p = predicts[i]
-        if p >= 0:
-            reached = place[p] >= sums[PLACE]
+        j = predicts[i]
+        if j >= 0:
+            ready = is_ready(least, sums)
+            reached = ready and place[j] >= sums[PLACE]
             spare = sums[FALSE] + 1 <= rate * (sums[OTHERS] + 1)
-            flagged[p] = reached and spare
+            flagged[j] = reached and spare
+            unsure[j] = not ready or (not flagged[j] and p[j] >= doubted)
+            early[j] = not ready
             sums[FLAGGED] += reached and spare
             sums[WITHHELD] += reached and not spare
-        if other[i]:
+            sums[UNSURE] += unsure[j]
+        if labels[i] != NO_LABEL:
             s = source[i]
-            if s >= 0:
-                add(place[s], flagged[s], 1, bounds, counts, sums)
-            else:
-                add(evidence[i], before[i], 1, bounds, counts, sums)
+            was_early = early[s] if s >= 0 else too_early[i]
+            if labels[i] == EVIDENCE and not was_early:
+                if s >= 0:
+                    add(place[s], flagged[s], 1, bounds, counts, sums)
+                else:
+                    add(evidence[i], before[i], 1, bounds, counts, sums)
+            if least > 0:
+                sums[OF_LABEL if labels[i] == FLAGGED_LABEL else OF_OTHERS] += 1
+
+
+@kernel
+def is_ready(least: int, sums: Any) -> bool:
+    """Whether both kinds of labels are as many as `min_learned`."""
+    return bool(sums[OF_LABEL] >= least and sums[OF_OTHERS] >= least)
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,40 @@ from stream.data.parameters import number, shown
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.decision import _kernels
-from stream.decision._kernels import ABOVE, ALLOWED, FALSE, FLAGGED, OTHERS, PLACE, SUMS, WITHHELD
+from stream.decision._kernels import (
+    ABOVE,
+    ALLOWED,
+    EVIDENCE,
+    FALSE,
+    FLAGGED,
+    FLAGGED_LABEL,
+    NO_LABEL,
+    OF_LABEL,
+    OF_OTHERS,
+    OTHER_LABEL,
+    OTHERS,
+    PLACE,
+    SUMS,
+    UNSURE,
+    WITHHELD,
+)
 from stream.decision.risk import Decisions, named
 from stream.errors import SchemaError, StateError
 from stream.learner.base import Predictions
 
-__all__ = ["Budget", "BudgetView", "FalsePositiveBudget", "column", "compile_budget", "decisions"]
+__all__ = [
+    "EVIDENCE",
+    "FLAGGED_LABEL",
+    "NO_LABEL",
+    "OTHER_LABEL",
+    "Budget",
+    "BudgetView",
+    "FalsePositiveBudget",
+    "Verdicts",
+    "column",
+    "compile_budget",
+    "decisions",
+]
 
 ALPHA = 0.05  # the probability that a threshold above the budget is ever used
 SMALLEST_RATE = 1e-6
@@ -31,6 +59,8 @@ SMALLEST_RATE = 1e-6
 # ALPHA. Most of it is for a rate of 0, because that test is the first to allow anything.
 TESTS = ((0.0, 0.8), (0.2, 0.05), (0.5, 0.05), (0.8, 0.05), (0.95, 0.05))
 PER_OCTAVE, TO_ZERO, TO_ONE = 8, 20, 52  # candidates each time that p or 1 - p halves
+FIRST_SUMS = 7  # of states before `unsure` and `min_learned`
+MOST_LEARNED = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +73,12 @@ class Budget:
         The label to flag, as text.
     rate
         The largest false positive rate, from 1e-6 and below 0.5.
+    min_learned
+        How many labels of `label`, and as many of all others, come before anything is decided.
+        Until then every record is unsure, and its prediction is no evidence.
+    unsure
+        The probability of `label` from which a record that is not flagged is unsure, which is no
+        action; None: never.
 
     Raises
     ------
@@ -58,6 +94,8 @@ class Budget:
 
     label: str
     rate: float
+    min_learned: int = 0
+    unsure: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
@@ -65,6 +103,25 @@ class Budget:
         number("rate", self.rate)
         if not SMALLEST_RATE <= self.rate < 0.5:
             raise SchemaError(f"rate must be from {SMALLEST_RATE:g} and below 0.5, got {self.rate}")
+        least = self.min_learned
+        if isinstance(least, bool) or not isinstance(least, int) or not 0 <= least <= MOST_LEARNED:
+            raise SchemaError(
+                f"min_learned must be a whole number from 0 to {MOST_LEARNED:,}, got {shown(least)}"
+            )
+        if self.unsure is not None:
+            number("unsure", self.unsure)
+            if not 0.0 < self.unsure <= 1.0:
+                raise SchemaError(f"unsure must be above 0 and at most 1, got {self.unsure}")
+
+    @property
+    def doubted(self) -> float:
+        """The probability from which a record is unsure; infinity for never."""
+        return inf if self.unsure is None else self.unsure
+
+    def same_evidence(self, other: Budget) -> bool:
+        """Whether evidence for one is evidence for the other: only `unsure` differs."""
+        mine = (self.label, self.rate, self.min_learned)
+        return mine == (other.label, other.rate, other.min_learned)
 
     @property
     def needed(self) -> float:
@@ -111,6 +168,10 @@ class BudgetView:
     withheld
         How many records reached the threshold but were not flagged, because one more false
         positive would have exceeded the budget of the labelled others.
+    unsure
+        How many records had no action, because of `min_learned` or of `unsure`.
+    learned
+        Labels of the flagged label and of the others, where the rule has `min_learned`.
     """
 
     rule: Budget
@@ -120,6 +181,22 @@ class BudgetView:
     flagged: int
     false_positives: int
     withheld: int
+    unsure: int = 0
+    learned: tuple[int, int] = (0, 0)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are as many labels as `min_learned` asks for."""
+        return min(self.learned) >= self.rule.min_learned
+
+
+class Verdicts(NamedTuple):
+    """What a budget decides, bool for each prediction: whether it is flagged, whether it is unsure,
+    and whether there were fewer labels than `min_learned`."""
+
+    flagged: NDArray[np.bool_]
+    unsure: NDArray[np.bool_]
+    early: NDArray[np.bool_]
 
 
 def _candidates() -> Floats:
@@ -185,8 +262,21 @@ class FalsePositiveBudget:
 
     def flags_one(self, p: float) -> bool:
         """Whether a record with this probability of the label is flagged now. Counts nothing."""
+        ready = _kernels.is_ready(self.rule.min_learned, self._sums)
         spare = self._sums[FALSE] + 1 <= self.rule.rate * (self._sums[OTHERS] + 1)
-        return bool(spare and _places(np.array([p]))[0] >= self._sums[PLACE])
+        return bool(ready and spare and _places(np.array([p]))[0] >= self._sums[PLACE])
+
+    def doubts_one(self, p: float) -> bool:
+        """Whether such a record is unsure now. Counts nothing."""
+        if not _kernels.is_ready(self.rule.min_learned, self._sums):
+            return True
+        return p >= self.rule.doubted and not self.flags_one(p)
+
+    def change_doubt(self, rule: Budget) -> None:
+        """Decide by another `unsure` from now on."""
+        if not rule.same_evidence(self.rule):
+            raise SchemaError("expected a rule that differs in unsure only, got another")
+        self.rule = rule
 
     def update_one(self, p: float, *, flagged: bool, times: int = 1) -> None:
         """Add the label of one record of another label; with `times` = -1 take it back.
@@ -199,15 +289,20 @@ class FalsePositiveBudget:
         place = int(_places(np.array([p]))[0])
         _kernels.add(place, flagged, times, self._bounds, self._counts, self._sums)
 
+    def count_one(self, *, of_label: bool, times: int = 1) -> None:
+        """Count one label for `min_learned`; with `times` = -1 take it back."""
+        if self.rule.min_learned:
+            self._sums[OF_LABEL if of_label else OF_OTHERS] += times
+
     def follow(
         self,
         predicts: NDArray[np.int64],
         p: Floats,
-        other: NDArray[np.bool_],
+        labels: NDArray[np.int64],
         source: NDArray[np.int64],
-        earlier: tuple[Floats, NDArray[np.bool_]],
-    ) -> NDArray[np.bool_]:
-        """Decide and learn in the order of steps: which predictions are flagged.
+        earlier: tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]],
+    ) -> Verdicts:
+        """Decide and learn in the order of steps: the verdict on each prediction.
 
         Parameters
         ----------
@@ -215,19 +310,21 @@ class FalsePositiveBudget:
             int64, one for each step: index of the prediction that it makes; -1 for none.
         p
             float64, one for each prediction: its probability of the flagged label.
-        other
-            bool, one for each step: whether it brings the label of a record of another label.
+        labels
+            int64, one for each step: `NO_LABEL`, `FLAGGED_LABEL`, `OTHER_LABEL` for another label
+            that is no evidence, or `EVIDENCE`.
         source
             int64, one for each step: the prediction here that its label belongs to, or -1.
         earlier
-            For each step without a source, probability and flag of its prediction.
+            For each step without a source, probability of its prediction, and whether it was
+            flagged and early.
         """
-        flagged = np.zeros(p.size, dtype=np.bool_)
-        then, before = _places(earlier[0]), np.ascontiguousarray(earlier[1])
-        steps = (predicts, _places(p), other, source, then, before)
-        held = (self._bounds, self._counts, self._sums)
-        _kernels.follow(*steps, float(self.rule.rate), *held, flagged)
-        return flagged
+        made = Verdicts(*(np.zeros(p.size, dtype=np.bool_) for _ in range(3)))
+        before, too_early = (np.ascontiguousarray(each) for each in earlier[1:])
+        steps = (predicts, p, _places(p), labels, source, _places(earlier[0]), before, too_early)
+        rule = (float(self.rule.rate), self.rule.min_learned, float(self.rule.doubted))
+        _kernels.follow(*steps, *rule, self._bounds, self._counts, self._sums, *made)
+        return made
 
     def view(self) -> BudgetView:
         """The counts so far."""
@@ -241,11 +338,18 @@ class FalsePositiveBudget:
             int(self._sums[FLAGGED]),
             int(self._sums[FALSE]),
             int(self._sums[WITHHELD]),
+            int(self._sums[UNSURE]),
+            (int(self._sums[OF_LABEL]), int(self._sums[OF_OTHERS])),
         )
 
     def to_state(self) -> State:
         """The counts, and the rule that they belong to."""
-        header: dict[str, Any] = {"label": self.rule.label, "rate": float(self.rule.rate)}
+        rule = self.rule
+        header: dict[str, Any] = {"label": rule.label, "rate": float(rule.rate)}
+        if rule.min_learned:  # absent in states of older versions
+            header["min_learned"] = rule.min_learned
+        if rule.unsure is not None:
+            header["unsure"] = float(rule.unsure)
         return State(header, {"counts": self._counts.copy(), "sums": self._sums.copy()})
 
     @classmethod
@@ -258,10 +362,13 @@ class FalsePositiveBudget:
             The state is damaged.
         """
         try:
-            out = cls(Budget(state.header["label"], state.header["rate"]))
+            more = (state.header.get("min_learned", 0), state.header.get("unsure"))
+            out = cls(Budget(state.header["label"], state.header["rate"], *more))
         except (KeyError, SchemaError) as error:
             raise StateError(f"the state of this budget is damaged: {error!r}") from None
         counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.int64, 1)
+        if sums.size == FIRST_SUMS:
+            sums = np.append(sums, np.zeros(SUMS - FIRST_SUMS, dtype=np.int64))
         others, place = int(counts.sum()), int(sums[PLACE]) if sums.size == SUMS else -1
         if (
             counts.size != CANDIDATES.size
@@ -275,11 +382,16 @@ class FalsePositiveBudget:
         return out
 
 
-def decisions(rule: Budget, predictions: Predictions, flagged: NDArray[np.bool_]) -> Decisions:
+def decisions(
+    rule: Budget,
+    predictions: Predictions,
+    flagged: NDArray[np.bool_],
+    unsure: NDArray[np.bool_],
+) -> Decisions:
     """The decisions: the flagged label, otherwise the most probable other one.
 
-    There is no decision if nothing is flagged and no other label was known. The risk is the
-    probability that the action is not the true label.
+    There is no decision if the record is unsure, or if nothing is flagged and no other label was
+    known. The risk is the probability that the action is not the true label.
     """
     actions: list[Label] = list(predictions.classes)
     n, none = len(predictions), np.zeros(len(predictions), dtype=np.bool_)
@@ -290,7 +402,8 @@ def decisions(rule: Budget, predictions: Predictions, flagged: NDArray[np.bool_]
     possible = ~mine & (np.arange(len(actions)) < predictions.known[:, None])
     others = np.where(possible, predictions.proba, -1.0).argmax(axis=1)
     chosen = np.where(flagged, int(np.argmax(mine)), others)
-    decided, risks = flagged | possible.any(axis=1), 1.0 - predictions.proba
+    decided = (flagged | possible.any(axis=1)) & ~unsure
+    risks = 1.0 - predictions.proba
     risk = np.where(decided, risks[np.arange(n), chosen], 0.0)
     return Decisions(actions, np.where(decided, chosen, -1), risk, risks, none, decided)
 
@@ -299,8 +412,9 @@ def compile_budget(rule: Budget) -> None:
     """Compile the kernels, which otherwise happens at the first record."""
     steps, none = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
     budget = FalsePositiveBudget(rule)
-    budget.follow(steps, np.zeros(1), none, steps, (np.zeros(1), none))
+    budget.follow(steps, np.zeros(1), steps, steps, (np.zeros(1), none, none))
     budget.update_one(0.0, flagged=False)
+    budget.flags_one(0.0)
     budget.view()
 
 

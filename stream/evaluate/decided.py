@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from stream.data.block import PREDICT
 from stream.data.schema import Label
 from stream.decision import BayesDecision, FalsePositiveBudget, OverallRisk
-from stream.decision.budget import column
+from stream.decision.budget import (
+    EVIDENCE,
+    FLAGGED_LABEL,
+    NO_LABEL,
+    OTHER_LABEL,
+    Verdicts,
+    column,
+)
 from stream.decision.risk import named
 from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.pending import either
@@ -77,11 +84,11 @@ def objected(plan: Plan, made: LabelledPredictions, other: NDArray[np.bool_]) ->
 
 def within(
     budget: FalsePositiveBudget, made: LabelledPredictions, predictions: Predictions
-) -> NDArray[np.bool_]:
-    """Which predictions of a block are flagged; the labels of the block are its evidence.
+) -> Verdicts:
+    """The verdicts on the predictions of a block; the labels of the block are its evidence.
 
     A prediction that was made before the flagged label was known is no evidence, because its
-    probability of 0 says nothing about the model.
+    probability of 0 says nothing about the model. Nor is one before `min_learned` labels.
 
     Call it before the block is scored, because scoring reuses the slots of labelled predictions.
     """
@@ -89,9 +96,6 @@ def within(
     predicts = np.full(len(block), -1, dtype=np.int64)
     predicts[made.predicting] = np.arange(made.predicting.size)
     steps = np.flatnonzero(block.op != PREDICT)
-    others = np.array([named(label) != rule.label for label in block.labels], dtype=np.bool_)
-    other = np.zeros(len(block), dtype=np.bool_)
-    other[steps] = others[block.y[steps]]
     here, slots = made.answered(steps)
     source = np.full(len(block), -1, dtype=np.int64)
     source[steps] = here
@@ -99,10 +103,14 @@ def within(
     classes, width = predictions.classes, len(predictions.classes)
     known = np.arange(width) < predictions.known[:, None]
     # Prior shares of labels that were not known then are 0.
-    told = either(here, slots, known, waiting.prior > 0.0, width)
-    other[steps] &= column(rule, classes, told)
-    then, before = np.zeros(len(block)), np.zeros(len(block), dtype=np.bool_)
+    told = column(rule, classes, either(here, slots, known, waiting.prior > 0.0, width))
+    others = np.array([named(label) != rule.label for label in block.labels], dtype=np.bool_)
+    labels = np.full(len(block), NO_LABEL, dtype=np.int64)
+    other = np.where(told, EVIDENCE, OTHER_LABEL)
+    labels[steps] = np.where(others[block.y[steps]], other, FLAGGED_LABEL)
+    then = np.zeros(len(block))
+    before, early = (np.zeros(len(block), dtype=np.bool_) for _ in range(2))
     then[waited] = column(rule, classes, waiting.proba[at])
-    before[waited] = waiting.flagged[at]
+    before[waited], early[waited] = waiting.flagged[at], waiting.early[at]
     now = column(rule, classes, predictions.proba)
-    return budget.follow(predicts, now, other, source, (then, before))
+    return budget.follow(predicts, now, labels, source, (then, before, early))

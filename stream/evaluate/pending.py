@@ -40,6 +40,8 @@ class PendingRows:
         float64, (slots,): of `BaselinePredictions`.
     flagged : ndarray
         bool, (slots,): whether a budget of false positives flagged the record.
+    early : ndarray
+        bool, (slots,): whether that budget had too few labels to decide then.
     """
 
     def __init__(self, like: Rows) -> None:
@@ -49,7 +51,7 @@ class PendingRows:
         self.proba: Floats = np.empty((0, 0))
         self.prior: Floats = np.empty((0, 0))
         self.squares: Floats = np.empty(0)
-        self.flagged = np.zeros(0, dtype=np.bool_)
+        self.flagged, self.early = (np.zeros(0, dtype=np.bool_) for _ in range(2))
         self._classes = 0
 
     def align(self, rows: Rows) -> Rows:
@@ -77,9 +79,10 @@ class PendingRows:
         proba: Floats,
         beside: BaselinePredictions,
         flagged: NDArray[np.bool_] | None = None,
+        early: NDArray[np.bool_] | None = None,
     ) -> None:
         """Store one row with its predictions in each slot of `index`. `slots` is the size
-        needed. `flagged` is None without a budget."""
+        needed. `flagged` and `early` are None without a budget."""
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
         self.widen(proba.shape[1])
@@ -90,6 +93,7 @@ class PendingRows:
         self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
         self.flagged[index] = False if flagged is None else flagged
+        self.early[index] = False if early is None else early
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
@@ -116,6 +120,7 @@ class PendingRows:
         predicted[:n], squares[:n] = self.predicted, self.squares
         proba[:n, :m], prior[:n, :m] = self.proba, self.prior
         self.flagged = np.append(self.flagged, np.zeros(slots - n, dtype=np.bool_))
+        self.early = np.append(self.early, np.zeros(slots - n, dtype=np.bool_))
         self.predicted, self.squares, self.proba, self.prior = predicted, squares, proba, prior
         if slots > len(self.rows):
             self.rows = self.rows.grown(slots)
@@ -131,6 +136,8 @@ class PendingRows:
         }
         if self.flagged[index].any():  # absent without a budget, as in states of older versions
             arrays["flagged"] = self.flagged[index]
+        if self.early[index].any():
+            arrays["early"] = self.early[index]
         return State({}, {**stored(self.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
@@ -156,7 +163,10 @@ class PendingRows:
             predicted[:, 0],
             proba,
             BaselinePredictions(predicted[:, 1:], prior, squares),
-            state.array("flagged", np.bool_, 1) if "flagged" in state.arrays else None,
+            *(
+                state.array(name, np.bool_, 1) if name in state.arrays else None
+                for name in ("flagged", "early")
+            ),
         )
 
 

@@ -23,7 +23,7 @@ from stream.data.parameters import flag, shown, whole
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.decision import BayesDecision, Budget, FalsePositiveBudget, OverallRisk
-from stream.decision.budget import column
+from stream.decision.budget import Verdicts, column
 from stream.decision.risk import named
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
@@ -138,9 +138,13 @@ class Progressive:
         if budget is not None and self.join.silence is not None:
             raise SchemaError("silence and a budget of false positives exclude each other")
         self.decides = rule
-        if budget != (None if self.budget is None else self.budget.rule):
+        held = self.budget
+        if held is not None and budget is not None and budget.same_evidence(held.rule):
+            held.change_doubt(budget)
+        elif budget != (None if held is None else held.rule):
             self.budget = None if budget is None else FalsePositiveBudget(budget)
             self.waiting.flagged[:] = False
+            self.waiting.early[:] = budget is not None and budget.min_learned > 0
 
     def load_drift(self, state: State) -> None:
         """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
@@ -216,8 +220,8 @@ class Progressive:
         self.estimate.follow(plan, made, predictions, predicted)
         if self.risk is not None:
             judge(self.risk, made, predictions, predicted)
-        flags = None if self.budget is None else within(self.budget, made, predictions)
-        self._score(plan, made, predictions, predicted, flags)
+        verdicts = None if self.budget is None else within(self.budget, made, predictions)
+        self._score(plan, made, predictions, predicted, verdicts)
         other = None
         if silence is not None:
             other = against(predictions, predicted, silence.label, self.decides)
@@ -229,7 +233,13 @@ class Progressive:
         learned = int(np.count_nonzero(learns))
         counts = (learned, before, plan.rejected, plan.refused)
         return Result(
-            predictions, predicted, *counts, reasons, alarms=alarms, flagged=flags, against=other
+            predictions,
+            predicted,
+            *counts,
+            reasons,
+            alarms=alarms,
+            against=other,
+            verdicts=verdicts,
         )
 
     def plan(
@@ -328,6 +338,10 @@ class Progressive:
     def _recount(self, budget: FalsePositiveBudget, due: Correction) -> None:
         """Count a corrected label as if it had been the first one."""
         then, at, labels = self.waiting, slice(due.slot, due.slot + 1), list(self.join.labels)
+        for label, times in ((due.old, -1), (due.new, 1)):
+            budget.count_one(of_label=named(label) == budget.rule.label, times=times)
+        if then.early[due.slot]:
+            return
         if not column(budget.rule, labels, then.prior[at]).item():
             return  # the flagged label was not known then
         p = column(budget.rule, labels, then.proba[at]).item()
@@ -357,7 +371,7 @@ class Progressive:
         made: LabelledPredictions,
         predictions: Predictions,
         predicted: NDArray[np.int64],
-        flags: NDArray[np.bool_] | None,
+        verdicts: Verdicts | None,
     ) -> None:
         block = made.block
         codes = {label: code for code, label in enumerate(predictions.classes)}
@@ -384,8 +398,9 @@ class Progressive:
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
         which, rows = made.of_row[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
-        beside, flags = beside.take(which), None if flags is None else flags[which]
-        self.waiting.put(self.join.slots, keep, rows, predicted[which], proba, beside, flags)
+        beside, waiting = beside.take(which), (self.join.slots, keep, rows, predicted[which], proba)
+        marks = () if verdicts is None else (verdicts.flagged[which], verdicts.early[which])
+        self.waiting.put(*waiting, beside, *marks)
 
     def view(self) -> QualityView:
         """The present scores."""

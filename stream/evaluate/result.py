@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Dictionary, Label
+from stream.decision.budget import Verdicts
 from stream.drift.monitor import Alarm
 from stream.errors import Reason
 from stream.join.plan import Refused
@@ -60,12 +61,11 @@ class Result:
         Changes of the champion in this call.
     alarms
         Drift alarms in order, each with its event.
-    flagged
-        bool, one for each prediction: whether a budget of false positives flags it. None without a
-        budget.
     against
         bool, one for each prediction: whether it was decided otherwise than the label of silence
         asks. None without silence.
+    verdicts
+        What a budget of false positives decides. None without a budget.
     """
 
     predictions: Predictions
@@ -78,8 +78,8 @@ class Result:
     champions: list[tuple[int, str]] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
-    flagged: NDArray[np.bool_] | None = None
     against: NDArray[np.bool_] | None = None
+    verdicts: Verdicts | None = None
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
@@ -120,11 +120,11 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
-    flagged, against = _flags([p.flagged for p in parts]), _flags([p.against for p in parts])
+    against = [p.against for p in parts if p.against is not None]
+    decided = [p.verdicts for p in parts if p.verdicts is not None]
+    both = (
+        np.concatenate(against) if against else None,
+        Verdicts(*map(np.concatenate, zip(*decided, strict=True))) if decided else None,
+    )
     counts = (learned, learned_before, rejected, refused)
-    return Result(made, predicted, *counts, why, champions, promotions, alarms, flagged, against)
-
-
-def _flags(parts: list[NDArray[np.bool_] | None]) -> NDArray[np.bool_] | None:
-    there = [part for part in parts if part is not None]
-    return np.concatenate(there) if there else None
+    return Result(made, predicted, *counts, why, champions, promotions, alarms, *both)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from stream.decision import Budget, FalsePositiveBudget
+from stream.decision.budget import EVIDENCE, NO_LABEL
 
 __all__ = ["Run", "most", "simulate", "summary"]
 
@@ -63,7 +64,7 @@ def simulate(rate: float, n: int, delay: int, share: float, rng: Generator) -> R
         there = of >= 0
         source = np.where(of >= start, of - start, -1)
         at = np.maximum(of, 0)
-        other = there & evidence[at]
+        labels = np.where(there & evidence[at], EVIDENCE, NO_LABEL)
         before = np.zeros(stop - start, dtype=np.bool_)
         waited = there & (source < 0)
         if waited.any():
@@ -71,8 +72,9 @@ def simulate(rate: float, n: int, delay: int, share: float, rng: Generator) -> R
             parts.clear()
             before[waited] = flagged[at[waited]]
         steps = np.arange(stop - start)
-        made = budget.follow(steps, p[start:stop], other, source, (p[at], before))
-        parts.append(made)
+        early = np.zeros(stop - start, dtype=np.bool_)
+        made = budget.follow(steps, p[start:stop], labels, source, (p[at], before, early))
+        parts.append(made.flagged)
         threshold = budget.threshold
         if threshold is not None:
             first = stop if first is None else first

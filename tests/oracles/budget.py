@@ -15,9 +15,21 @@ SHARES = {0.0: 0.8, 0.2: 0.05, 0.5: 0.05, 0.8: 0.05, 0.95: 0.05}
 class SlowBudget:
     """All labelled others with their probability and whether they were flagged."""
 
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
+    def __init__(self, rate: float, min_learned: int = 0, unsure: float | None = None) -> None:
+        self.rate, self.min_learned, self.unsure = rate, min_learned, unsure
         self.others: list[tuple[float, bool]] = []
+        self.labels = [0, 0]  # of others, and of the flagged label
+
+    @property
+    def ready(self) -> bool:
+        """Whether there are enough labels of both."""
+        return all(n >= self.min_learned for n in self.labels)
+
+    def doubts(self, p: float) -> bool:
+        """Whether a record is unsure."""
+        if not self.ready:
+            return True
+        return self.unsure is not None and p >= self.unsure and not self.flags(p)
 
     def passes(self, false: int, n: int) -> bool:
         """Whether one of the tests says that a threshold with so many of n is below the budget."""
@@ -44,7 +56,7 @@ class SlowBudget:
         """Whether a record is flagged."""
         threshold, false = self.threshold, sum(flagged for _, flagged in self.others)
         spare = false + 1 <= self.rate * (len(self.others) + 1)
-        return threshold is not None and p >= threshold and spare
+        return self.ready and threshold is not None and p >= threshold and spare
 
     def add(self, evidence: Sequence[tuple[float, bool]]) -> None:
         """Labels of others came."""

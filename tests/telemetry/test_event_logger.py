@@ -9,6 +9,7 @@ import numpy as np
 
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
+from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.event_logger import EventLogger
 from stream.decision import Budget, BudgetView
 from stream.evaluate.quality import QualityView, Scores
@@ -182,6 +183,19 @@ def test_budget_tells_how_far_its_evidence_is(caplog) -> None:
     )
     assert caplog.messages[:3] == [missing, flags, missing]
     assert flags in caplog.messages[3]
+
+
+def test_budget_says_why_every_record_is_unsure() -> None:
+    """How many labels there are, and how many are needed."""
+    rule = Budget("spam", 0.001, min_learned=20, unsure=0.5)
+    few = BudgetView(rule, 0, 3218, None, 0, 0, 0, 12, (3, 9))
+    enough = BudgetView(rule, 3218, 0, 0.75, 4, 1, 0, 12, (20, 3218))
+
+    assert budget_sentence(few, ["spam", "ham"]) == (
+        "every record is unsure until 20 labels of 'spam' and 20 of others are learned: 3 and 9 "
+        "so far"
+    )
+    assert "0.75: 4, 12 unsure; 1 of 3,218" in budget_sentence(enough, ["spam", "ham"])
 
 
 def test_budget_says_that_its_label_has_not_come(caplog) -> None:

@@ -364,7 +364,7 @@
     table(
       element,
       ["Budget", right("Records")],
-      [["flagged", facts.flagged], ["withheld", facts.withheld], ["false positives", facts.false_positives], ["labelled others", facts.others], ["labels missing", facts.missing]].map(([what, n]) => [name(what), right(number(n))]),
+      [["flagged", facts.flagged], ["withheld", facts.withheld], ["unsure", facts.unsure], ["false positives", facts.false_positives], ["labelled others", facts.others], ["labels missing", facts.missing]].map(([what, n]) => [name(what), right(number(n))]),
     );
   }
 

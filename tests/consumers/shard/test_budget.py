@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,6 +16,7 @@ from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard, strea
 from tests.oracles.decision import decide
 
 RULE = Budget("r", 0.1)
+DOUBTING = Budget("r", 0.1, min_learned=40, unsure=0.4)
 RECORDS = stream(900, seed=4)
 CUTS = [len(RECORDS) // 2], list(range(7, len(RECORDS), 7)), list(range(1, len(RECORDS)))
 
@@ -54,6 +56,52 @@ def test_budget_goes_on_after_a_restart() -> None:
 
     assert made == predictions
     assert after.fingerprint() == whole.fingerprint()
+
+
+@pytest.mark.parametrize("cuts", CUTS, ids=["halves", "sevens", "single"])
+def test_any_cut_of_a_stream_doubts_the_same(cuts) -> None:
+    """With corrections, and once with a restart at each cut. Then every record has an action."""
+    whole, cut, again = (shard(budget=DOUBTING, corrections=True) for _ in range(3))
+    predictions, made = run(whole, RECORDS), []
+    for start, stop in pairwise([0, *cuts[::50], len(RECORDS)]):
+        again.load_state(again.to_state())
+        made += run(again, RECORDS[start:stop])
+    actions = [p["decision"]["action"] for p in predictions]
+    view = whole.view().budget
+
+    assert run(cut, RECORDS, cuts) == made == predictions
+    assert cut.fingerprint() == again.fingerprint() == whole.fingerprint()
+    assert actions.count(None) == view.unsure > 100
+    assert min(view.learned) > 100
+    assert actions[:80] == [None] * 80
+    assert actions.count("r") == view.flagged > 20
+
+
+def test_another_doubt_keeps_the_evidence_and_another_number_of_labels_does_not() -> None:
+    """`unsure` only says which of the records that are not flagged have an action."""
+    before, other, more = (shard(budget=DOUBTING) for _ in range(3))
+    run(before, RECORDS)
+    other.load_state(before.to_state())
+    more.load_state(before.to_state())
+    other.spec = replace(other.spec, budget=Budget("r", 0.1, 40))
+    more.spec = replace(more.spec, budget=Budget("r", 0.1, 41))
+    for machine in (other, more):
+        run(machine, [seen("x", 5000)])
+
+    assert other.view().budget.others == before.view().budget.others
+    assert more.view().budget.others == 0
+
+
+def test_prediction_before_enough_labels_is_no_evidence() -> None:
+    """The model said nothing then that counts."""
+    machine = shard(budget=Budget("r", 0.1, 1))
+    run(machine, [seen("1", a=0), told("1", "r"), seen("2", 1, a=5), told("2", "p", 1)])
+    before = machine.view().budget
+    run(machine, [seen("3", 2, a=1), told("3", "p", 2)])
+
+    assert (before.others, before.learned, before.unsure) == (0, (1, 1), 2)
+    assert machine.view().budget.others == 1
+    assert machine.view().budget.learned == (1, 2)
 
 
 def test_nothing_else_changes_and_another_budget_starts_empty() -> None:

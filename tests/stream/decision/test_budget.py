@@ -9,7 +9,7 @@ import pytest
 
 from stream.data.state import State
 from stream.decision import Budget, FalsePositiveBudget
-from stream.decision.budget import decisions
+from stream.decision.budget import EVIDENCE, FLAGGED_LABEL, NO_LABEL, decisions
 from stream.errors import SchemaError, StateError
 from stream.learner.base import Predictions
 from tests.long.budget import most, simulate, summary
@@ -32,23 +32,35 @@ def test_decisions_are_those_of_the_definition(seed: int) -> None:
     other, told = rng.random(n) < 0.7, rng.random(n) < 0.8
     p = np.where(other, rng.beta(1, 4, n), rng.beta(4, 1, n))
     p[n // 2 :][other[n // 2 :]] = rng.beta(4, 1, int(other[n // 2 :].sum()))  # the model changes
-    slow, expected = SlowBudget(rate), []
-    fast, made = FalsePositiveBudget(Budget("spam", rate)), np.zeros(0, dtype=np.bool_)
+    more = ((0, None), (20, 0.5), (15, None), (0, 0.7))[seed]
+    slow, expected, early, unsure = SlowBudget(rate, *more), [], [], []
+    fast, made = FalsePositiveBudget(Budget("spam", rate, *more)), np.zeros((0, 3), dtype=np.bool_)
     for t in range(n):
         expected.append(slow.flags(p[t]))
-        if t >= delay and other[t - delay] and told[t - delay]:
-            slow.add([(float(p[t - delay]), expected[t - delay])])
+        unsure.append(slow.doubts(p[t]))
+        early.append(not slow.ready)
+        if t >= delay and told[t - delay]:
+            if other[t - delay] and not early[t - delay]:
+                slow.add([(float(p[t - delay]), expected[t - delay])])
+            slow.labels[not other[t - delay]] += 1
     cuts = [0, *sorted(rng.integers(1, n, 30).tolist()), n]
     for start, stop in pairwise(cuts):
         at = np.arange(start, stop) - delay
-        evidence = (at >= 0) & other[at] & told[at]
+        labels = np.where(other[at], EVIDENCE, FLAGGED_LABEL)
+        labels[(at < 0) | ~told[at]] = NO_LABEL
         source = np.where(at >= start, at - start, -1)
-        before = np.array([0 <= i < start and made[i] for i in at], dtype=np.bool_)
+        flagged, _, too_early = (
+            np.array([0 <= i < start and made[i, k] for i in at], dtype=np.bool_) for k in range(3)
+        )
         steps = np.arange(stop - start)
-        part = fast.follow(steps, p[start:stop], evidence, source, (p[at], before))
-        made = np.concatenate([made, part])
+        part = fast.follow(steps, p[start:stop], labels, source, (p[at], flagged, too_early))
+        made = np.concatenate([made, np.column_stack(part)])
 
-    assert made.tolist() == expected
+    assert made[:, 0].tolist() == expected
+    assert made[:, 1].tolist() == unsure
+    assert fast.view().unsure == sum(unsure)
+    assert any(unsure) == (more != (0, None))
+    assert fast.view().ready
     assert fast.threshold == slow.threshold
     assert fast.view().others == len(slow.others)
     assert 0 < sum(expected) < n
@@ -80,6 +92,33 @@ def test_label_that_is_taken_back_leaves_no_trace() -> None:
     assert fresh.to_state() == fed(0.1, []).to_state()
 
 
+def test_one_record_is_decided_as_in_a_block() -> None:
+    """Before `min_learned` labels of each nothing but unsure; then by threshold and probability."""
+    budget = FalsePositiveBudget(Budget("spam", 0.1, min_learned=2, unsure=0.5))
+    for _ in range(31):
+        budget.update_one(0.2, flagged=False)
+    told = []
+    for of_label in (True, False, True, False):
+        told.append((budget.flags_one(0.99), budget.doubts_one(0.01)))
+        budget.count_one(of_label=of_label)
+    budget.update_one(0.7, flagged=False)
+
+    assert told == [(False, True)] * 4
+    assert (budget.flags_one(0.99), budget.doubts_one(0.99)) == (True, False)
+    assert (budget.flags_one(0.6), budget.doubts_one(0.6)) == (False, True)
+    assert (budget.flags_one(0.4), budget.doubts_one(0.4)) == (False, False)
+
+
+def test_state_of_an_older_version_is_one_without_doubt() -> None:
+    """It has seven sums and no keys for the rest."""
+    new = fed(0.1, [0.1] * 100)
+    state = new.to_state()
+    arrays = dict(state.arrays)
+    arrays["sums"] = arrays["sums"][:7]
+
+    assert FalsePositiveBudget.from_state(State(state.header, arrays)).to_state() == state
+
+
 def test_spent_budget_withholds_flags_until_more_others_came() -> None:
     """Whatever the model does: the flagged share of labelled others stays within the budget."""
     budget = fed(0.1, [0.01] * 100)
@@ -99,17 +138,18 @@ def test_action_is_the_most_probable_other_label_unless_flagged() -> None:
     """A label that was not known then is no action; the risk is that of being wrong."""
     proba = np.array([[0.0, 0.0], [0.0, 1.0], [0.3, 0.7], [0.3, 0.7]])
     made = Predictions(["ham", "spam"], proba, np.array([0, 2, 2, 2]))
-    done = decisions(Budget("spam", 0.1), made, np.array([False, False, False, True])).done()
+    flags, no = np.array([False, False, False, True]), np.zeros(4, dtype=np.bool_)
+    done = decisions(Budget("spam", 0.1), made, flags, no).done()
+    doubt = decisions(Budget("spam", 0.1), made, no, flags).done()
     nothing = Predictions([], np.zeros((1, 0)), np.zeros(1, dtype=np.int64))
-    none = decisions(Budget("spam", 0.1), nothing, np.zeros(1, dtype=np.bool_))
+    none = decisions(Budget("spam", 0.1), nothing, no[:1], no[:1])
     only = Predictions(["spam"], np.ones((1, 1)), np.ones(1, dtype=np.int64))
 
     assert [action for action, _ in done] == [None, "ham", "ham", "spam"]
+    assert doubt[1:] == [("ham", 1.0), ("ham", 0.7), (None, None)]
     assert [risk for _, risk in done] == pytest.approx([None, 1.0, 0.7, 0.3])
     assert none.done() == [(None, None)]
-    assert decisions(Budget("spam", 0.1), only, np.zeros(1, dtype=np.bool_)).done() == [
-        (None, None)
-    ]
+    assert decisions(Budget("spam", 0.1), only, no[:1], no[:1]).done() == [(None, None)]
 
 
 def test_saved_budget_continues() -> None:
@@ -152,6 +192,21 @@ def test_wrong_budget_is_one_line(label: str, rate: float, expected: str) -> Non
     """It names the parameter."""
     with pytest.raises(SchemaError, match=expected):
         Budget(label, rate)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"min_learned": -1}, "min_learned must be a whole number from 0 to 2,147,483,648, got -1"),
+        ({"min_learned": True}, "min_learned must be a whole number"),
+        ({"unsure": 0.0}, "unsure must be above 0 and at most 1, got 0"),
+        ({"unsure": 1.5}, "unsure must be above 0 and at most 1, got 1.5"),
+    ],
+)
+def test_wrong_doubt_is_one_line(more: dict[str, float], expected: str) -> None:
+    """It names the parameter."""
+    with pytest.raises(SchemaError, match=expected):
+        Budget("spam", 0.1, **more)
 
 
 @pytest.mark.parametrize(("delay", "share"), [(0, 1.0), (1000, 0.5)])
