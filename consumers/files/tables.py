@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from consumers.base.errors import ConfigError
-from consumers.codecs.arrow.values import NotTextError, UnreadableTypeError, column_values
+from consumers.codecs.arrow.values import UnreadableTypeError, UnreadableValueError, column_values
 from consumers.files.file import File, shortened
 from consumers.files.format import Assumption, Options, Record, Wanted, as_records
 
@@ -70,6 +70,7 @@ class TableReader:
                 if len(set(names)) < len(names):
                     twice = next(name for name in names if names.count(name) > 1)
                     raise ConfigError(f"{self._file}: two columns are named {twice!r}")
+                batch.validate(full=True)  # pyarrow reads outside the file if an offset is wrong
                 yield batch
 
     @contextmanager
@@ -83,8 +84,10 @@ class TableReader:
             ) from None
         try:
             yield
-        except (pa.ArrowException, OSError, EOFError) as error:
-            why = shortened(" ".join(str(error).split()))
+        except ConfigError:
+            raise
+        except (pa.ArrowException, OSError, EOFError, MemoryError, LookupError, ValueError) as error:
+            why = shortened(" ".join(str(error).split()) or type(error).__name__)
             raise ConfigError(
                 f"{self._file}: damaged {self._title} file ({why}); fetch it again"
             ) from None
@@ -107,8 +110,8 @@ class TableReader:
                 f"{self._file}: column {name!r} has the type {column.type}, which cannot be read "
                 f"({why}); leave it out or convert it"
             ) from None
-        except NotTextError as error:
+        except UnreadableValueError as error:
             raise ConfigError(
-                f"{self._file}: row {row + error.row + 1}: column {name!r} has bytes that are not "
-                "UTF-8; leave it out or convert it"
+                f"{self._file}: row {row + error.row + 1}: column {name!r} has {error}; "
+                "leave it out or convert it"
             ) from None

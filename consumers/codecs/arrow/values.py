@@ -7,11 +7,16 @@ durations seconds. NaN becomes None, because both mean "no value".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from consumers.codecs.values import json_value
 
-__all__ = ["NotTextError", "UnreadableTypeError", "column_values", "plain_type"]
+__all__ = ["UnreadableTypeError", "UnreadableValueError", "column_values", "plain_type"]
+
+_NO_KIND = b"\xff"  # a value that fits no kind of field
+_NOT_TEXT = "bytes that are not UTF-8"
+_NO_DATE = "a time outside the years 1 to 9999"
 
 _SAFE = ("integer", "floating", "boolean", "string", "large_string", "string_view", "null")
 
@@ -20,11 +25,11 @@ class UnreadableTypeError(ValueError):
     """The type of a column has no JSON values."""
 
 
-class NotTextError(ValueError):
-    """A row has bytes that are not UTF-8. `row` is its number in the column."""
+class UnreadableValueError(ValueError):
+    """A row has a value that JSON cannot have. `row` is its number in the column."""
 
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
+    def __init__(self, row: int, what: str) -> None:
+        super().__init__(what)
         self.row = row
 
 
@@ -34,14 +39,15 @@ def column_values(column: Any, *, strict: bool) -> Sequence[object]:
     Parameters
     ----------
     strict
-        Whether bytes that are not UTF-8 are an error; else they stay bytes.
+        Whether bytes that are not UTF-8, and times outside the years 1 to 9999, are an error; else
+        they are bytes, which fit no kind of field.
 
     Raises
     ------
     UnreadableTypeError
         The type of the column has no JSON values.
-    NotTextError
-        Bytes are not UTF-8, and `strict` is set.
+    UnreadableValueError
+        A row has such a value, and `strict` is set.
     """
     import pyarrow as pa
 
@@ -54,7 +60,9 @@ def column_values(column: Any, *, strict: bool) -> Sequence[object]:
     if pa.types.is_dictionary(kind):
         return _by_code(column, strict=strict)
     try:
-        values = column.cast(plain_type(kind), safe=False).to_pylist()
+        values = _listed(column.cast(plain_type(kind), safe=False), strict=strict)
+    except UnreadableValueError:
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UnreadableTypeError(str(error)) from None
     out: list[object] = []
@@ -62,8 +70,24 @@ def column_values(column: Any, *, strict: bool) -> Sequence[object]:
         try:
             out.append(_plain(value, strict=strict))
         except UnicodeDecodeError:
-            raise NotTextError(len(out)) from None
+            raise UnreadableValueError(len(out), _NOT_TEXT) from None
     return out
+
+
+def _listed(column: Any, *, strict: bool) -> list[object]:
+    """The Python values of a column."""
+    with suppress(OverflowError):
+        values: list[object] = column.to_pylist()
+        return values
+    values = []
+    for scalar in column:
+        try:
+            values.append(scalar.as_py())
+        except OverflowError:
+            if strict:
+                raise UnreadableValueError(len(values), _NO_DATE) from None
+            values.append(_NO_KIND)
+    return values
 
 
 def _by_code(column: Any, *, strict: bool) -> Sequence[object]:
@@ -71,11 +95,11 @@ def _by_code(column: Any, *, strict: bool) -> Sequence[object]:
     codes: list[int | None] = column.indices.to_pylist()
     try:
         values = column_values(column.dictionary, strict=strict)
-    except NotTextError as error:
+    except UnreadableValueError as error:
         row = next((row for row, code in enumerate(codes) if code == error.row), None)
         if row is None:  # no row has it
             return _by_code(column.dictionary_decode().dictionary_encode(), strict=strict)
-        raise NotTextError(row) from None
+        raise UnreadableValueError(row, str(error)) from None
     return [None if code is None else values[code] for code in codes]
 
 
@@ -89,11 +113,11 @@ def plain_type(kind: Any) -> Any:
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC" if kind.tz is not None else None)
+        return pa.timestamp(_unit(kind), "UTC" if kind.tz is not None else None)
     if types.is_time(kind):
         return pa.time64("us")
     if types.is_duration(kind):
-        return pa.duration("us")
+        return pa.duration(_unit(kind))
     if types.is_map(kind):
         return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     if types.is_struct(kind):
@@ -101,6 +125,12 @@ def plain_type(kind: Any) -> Any:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return pa.list_(plain_type(kind.value_type))
     return kind
+
+
+def _unit(kind: Any) -> str:
+    """The unit of a type, but microseconds for nanoseconds. In a finer one a value may not fit."""
+    unit: str = kind.unit
+    return "us" if unit == "ns" else unit
 
 
 def _plain(value: Any, *, strict: bool) -> object:

@@ -116,6 +116,17 @@ def test_cut_or_changed_bytes_are_one_dead_letter() -> None:
         assert reason in ("", "unparsable", "oversize", "no_id")
 
 
+def test_time_that_is_no_date_is_bad_in_its_row_only() -> None:
+    """Such as `infinity` in PostgreSQL, which is the last microsecond of 64 bits."""
+    times = pa.array([0, 2**63 - 1, 10**15]).view(pa.timestamp("us"))
+    value = written(pa.table({"id": ["1", "2", "3"], "c": times}))
+
+    [decoded] = reader().read(value, MOST).decoded
+
+    assert list(decoded.rejected) == [1]
+    assert decoded.rejected[1].reason == "wrong_kind"
+
+
 def test_message_that_cannot_be_used_says_why() -> None:
     """Each in one line."""
     one = {"id": ["1"], "a": [1.0]}

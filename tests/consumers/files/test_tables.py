@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
+from consumers.codecs.arrow.values import UnreadableValueError, column_values
 from consumers.files.source import read_records
 
 pa = pytest.importorskip("pyarrow")
@@ -163,6 +165,75 @@ def test_bytes_that_are_no_text_name_their_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [b"a", b"b", b"\xff"]}), tmp_path / "a.parquet", row_group_size=2)
 
     with pytest.raises(ConfigError, match="row 3: column 'x' has bytes that are not UTF-8"):
+        list(read_records(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("name", ["a.arrow", "a.arrows", "a.parquet"])
+def test_damage_inside_a_batch_is_one_line(tmp_path: Path, name: str) -> None:
+    """The file is whole, and an index, an offset or a text in it is not: pyarrow does not look."""
+    texts = pa.array(["unlikely", "improbable"])
+    table = pa.table({"x": texts, "y": texts.dictionary_encode()})
+    path = tmp_path / name
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    if name != "a.arrow":
+        WRITERS[name](table, path)
+    if name == "a.parquet":
+        pq.write_table(table, path, compression="none")
+    whole = path.read_bytes()
+    damages = [(b"unlikely", b"un\xffikely"), (b"improbable", b"imp\xffobable")]
+    if name != "a.parquet":
+        index, offset = struct.pack("<ii", 0, 1), struct.pack("<iii", 0, 8, 18)
+        damages += [(index, struct.pack("<ii", 0, 7)), (offset, struct.pack("<iii", 0, 9999, 18))]
+    for good, bad in damages:
+        assert good in whole
+        path.write_bytes(whole.replace(good, bad))
+
+        with pytest.raises(ConfigError, match=r"damaged (Parquet|Arrow IPC) file") as caught:
+            list(read_records(path))
+
+        assert "\n" not in str(caught.value)
+
+
+TEMPORAL = {  # to the ticks of a day
+    pa.date32(): 1,
+    pa.timestamp("s"): 86_400,
+    pa.timestamp("ms", "UTC"): 86_400_000,
+    pa.timestamp("us"): 86_400_000_000,
+    pa.timestamp("ns", "UTC"): 86_400_000_000_000,
+}
+
+
+@given(
+    st.sampled_from(sorted(TEMPORAL, key=str)),
+    st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**6), 3_000_000).map(lambda n: n * 86_400),
+)
+def test_time_is_that_of_the_calendar_or_an_error(kind: Any, ticks: int) -> None:
+    """Also far from now: `infinity` in PostgreSQL is the last microsecond of 64 bits."""
+    day = TEMPORAL[kind]
+    ticks = ticks % 2**32 - 2**31 if kind == pa.date32() else ticks
+    column = pa.array([0, ticks], pa.int32() if kind == pa.date32() else pa.int64()).view(kind)
+    try:
+        since = abs(ticks) * 86_400_000_000 // day  # a part of a microsecond is cut off
+        moment = datetime(1970, 1, 1) + timedelta(microseconds=since if ticks > 0 else -since)
+        expected = (moment.date() if kind == pa.date32() else moment).isoformat()
+        expected += "+00:00" if getattr(kind, "tz", None) else ""
+    except OverflowError:
+        with pytest.raises(UnreadableValueError, match="outside the years 1 to 9999") as caught:
+            column_values(column, strict=True)
+
+        assert caught.value.row == 1
+        assert column_values(column, strict=False)[1] == b"\xff"
+    else:
+        assert column_values(column, strict=True)[1] == expected
+
+
+def test_time_that_is_no_date_names_its_row(tmp_path: Path) -> None:
+    """The line says what is wrong there."""
+    times = pa.array([0, 2**63 - 1]).view(pa.timestamp("us"))
+    pq.write_table(pa.table({"at": times}), tmp_path / "a.parquet", row_group_size=1)
+
+    with pytest.raises(ConfigError, match="row 2: column 'at' has a time outside the years 1 to"):
         list(read_records(tmp_path / "a.parquet"))
 
 
