@@ -17,6 +17,7 @@ FARTHEST = 3.0  # standard deviations: a number that is farther from the mean co
 DAMPING = 0.01  # added to each sum of squared gradients: small first gradients make small steps
 PSEUDO = 0.5  # added to the weight of each class in its prior
 SEEN, UNSEEN = 0.1, 0.2  # added to a count of a class, and to the weight of the class
+SMALL, LARGE = 1e-100, 1e100  # of a product of counts, which are below LARGE
 NAIVE = 0.5  # the share of the naive-Bayes log-odds at which a weight starts
 
 
@@ -165,24 +166,28 @@ def add_indicators(
     shares: Any,
     indicator: Any,
     counts: Any,
-    whole: Any,
     known: int,
     out: Any,
 ) -> None:
     """Add the parts of the first `count` indicators in `rows` int64 to out float64 (C,).
 
-    shares, indicator, counts: of the state. whole float64 (C,): scratch.
+    shares, indicator, counts: of the state. Counts are multiplied before their logarithm is taken.
     """
-    if naive and count > 0:
-        for c in range(known):
-            whole[c] = log(shares[c] + UNSEEN * unit)
-    for k in range(count):
-        at = rows[k]
-        for c in range(known if at >= 0 else 0):
-            weight = indicator[at, c]
+    for c in range(known):
+        weights, logs, product, found = 0.0, 0.0, 1.0, 0
+        for k in range(count):
+            at = rows[k]
+            if at < 0:
+                continue
+            weights += indicator[at, c]
             if naive:
-                weight += NAIVE * (log(counts[at, c] + SEEN * unit) - whole[c])
-            out[c] += weight * scale
+                found += 1
+                product *= counts[at, c] + SEEN * unit
+                if not SMALL < product < LARGE:
+                    logs, product = logs + log(product), 1.0
+        if found > 0:
+            weights += NAIVE * (logs + log(product) - found * log(shares[c] + UNSEEN * unit))
+        out[c] += weights * scale
 
 
 @kernel
@@ -192,7 +197,7 @@ def terms(x: Any, source: Any, column: Any, bucket: Any, naive: bool, s: Any, ou
     The prior with the bias; the q numbers, as in `standardise`; the indicators bucket int64 (k,).
     """
     known, unit, q = out.shape[1], s.unit[0], source.shape[0]
-    z, spread, rows, whole = empty(q), empty(q), empty(bucket.shape[0], int64), empty(known)
+    z, spread, rows = empty(q), empty(q), empty(bucket.shape[0], int64)
     find_rows(bucket, 0, bucket.shape[0], s.slot, rows)
     present = standardise(x, 0, source, column, s.n, s.mean, s.m2, z, spread)
     scale = scale_of(present + bucket.shape[0])
@@ -204,7 +209,7 @@ def terms(x: Any, source: Any, column: Any, bucket: Any, naive: bool, s: Any, ou
     shares, weights, counts = s.shares, s.indicator, s.counts
     for k in range(rows.shape[0]):
         own, part = rows[k : k + 1], out[1 + q + k]
-        add_indicators(own, 1, scale, unit, naive, shares, weights, counts, whole, known, part)
+        add_indicators(own, 1, scale, unit, naive, shares, weights, counts, known, part)
 
 
 @kernel
@@ -385,7 +390,7 @@ def progressive(
     of_class, means, counts = s[16:]
     rate, l2, growth, naive = rule
     z, spread = empty(source.shape[0]), empty(source.shape[0])
-    p, whole, ones = empty((1, proba.shape[1])), empty(proba.shape[1]), empty(0)
+    p, ones = empty((1, proba.shape[1])), empty(0)
     rows, out, predicted = empty(bucket.shape[0], int64), p[0], 0
     for i in range(op.shape[0]):
         begin, count = start[bag[i]], start[bag[i] + 1] - start[bag[i]]
@@ -400,7 +405,7 @@ def progressive(
             add_numbers(
                 z, spread, column, scale, u, naive, mean, number, of_class, means, known, out
             )
-            add_indicators(rows, count, scale, u, naive, shares, weights, counts, whole, known, out)
+            add_indicators(rows, count, scale, u, naive, shares, weights, counts, known, out)
             normalise_row(p, p, 0, known)
             if asked:
                 for c in range(known):
