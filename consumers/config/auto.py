@@ -31,11 +31,11 @@ FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not s
 def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     """What `auto` is for these fields, as type and parameters. None: for fields of any kind.
 
-    Nearest neighbours and pairs do not read texts, so they need another field.
+    The last three are for other fields than texts.
 
     Examples
     --------
-    >>> auto_of()["experts"][4]
+    >>> auto_of()["experts"][5]
     {'type': 'KNNClassifier'}
     >>> len(auto_of(Schema.of(body="text"))["experts"])
     4

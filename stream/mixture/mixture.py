@@ -38,18 +38,19 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
     {"type": "Calibrated", "learner": "KNNClassifier"},
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
-# With a stack. It corrects what it uses, but the slow one is so much less sure than it is right
-# that without a correction it would not be believed.
+# With a stack, which corrects what it uses. But the slow one is so much less sure than it is right
+# that without a correction it would not be believed, and the plain one is best where a line moves.
 SLOW = {"type": "LogisticRegression", "learning_rate": 0.05}
 STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "MixedNB"},
     {"type": "LogisticRegression", "n_bins": 16},
     {"type": "Calibrated", "learner": SLOW},
     {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
+    {"type": "Calibrated", "learner": "LogisticRegression"},
     {"type": "KNNClassifier"},
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
-OF_TEXTS = 4  # the first of these; the others do not read texts
+OF_TEXTS = 4  # the first of these: the next is the second one without numbers, and others read none
 FLOOR = 0.001  # the share of the uniform distribution in that of each expert
 MOST_EXPERTS = 32
 GUESSES = 2  # before the experts
@@ -87,8 +88,8 @@ class Mixture(Composed):
         list of transformers), `seed` and `trust_pickle`. None: a calibrated `MixedNB`, a calibrated
         `KNNClassifier`, and four of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
         pairs; with learning_rate = 0.05, which is not misled by few records; and with learning_rate
-        = 1 and half_life = 300, which follows changes faster. With `stack` only the slow one is
-        calibrated.
+        = 1 and half_life = 300, which follows changes faster. With `stack` a `LogisticRegression`
+        with its defaults is added, and only that one and the slow one are calibrated.
 
     rest
         Whether an expert that hardly counts rests: it neither predicts nor learns for 1,000
