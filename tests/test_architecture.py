@@ -466,6 +466,13 @@ def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
     assert not [m for m in found["modules"] if m.split(".")[0] == "consumers"]
 
 
+def test_importing_the_service_loads_no_statistics() -> None:
+    """scipy.stats takes longer than the rest of a start; only some of river's modules need it."""
+    found = json.loads(python(PROBE.replace("import stream", "import consumers.service.runner")))
+
+    assert not {"scipy.stats", "river.metrics", "river.multiclass"} & set(found["modules"])
+
+
 def test_importing_the_core_is_quick(record_property) -> None:
     """The best of three is far below what a user would notice."""
     seconds = min(float(python(CLOCK)) for _ in range(3))

@@ -20,7 +20,6 @@ from river import base
 from consumers.config.learner import PYTHON, LearnerConfig, trusts
 from stream.compat import RiverClassifier
 from stream.compat.classifier import one_line
-from stream.compat.one_vs_rest import one_vs_rest
 from stream.data.parameters import shown
 from stream.errors import SchemaError
 from stream.learner.base import Learner
@@ -163,8 +162,11 @@ def _learner(made: Any, path: str, several: bool, trust_pickle: bool) -> Learner
     if not isinstance(made, base.Classifier):
         what = f"a {type(made).__name__}" if isinstance(made, base.Base) else shown(made)
         raise SchemaError(f"{path} returned {what}, which is no classifier; {EXPECTED}")
-    model = one_vs_rest(made) if several else made
-    return RiverClassifier(model, trust_pickle, _described(model))
+    if several:
+        from stream.compat.one_vs_rest import one_vs_rest  # with much of river, and so of scipy
+
+        made = one_vs_rest(made)
+    return RiverClassifier(made, trust_pickle, _described(made))
 
 
 def _described(model: base.Classifier) -> str:

@@ -321,9 +321,11 @@ def one_vs_rest(model: LearnerConfig, defaults: Defaults, classes: int | None) -
 
 def two_classes_only(learner: Learner) -> list[str]:
     """The classifiers of river in a learner that know two classes and are there once for each."""
+    models = [part.model for part in learner.with_parts() if isinstance(part, RiverClassifier)]
+    if not models:
+        return []
     from stream.compat.one_vs_rest import OneVsRest
 
-    models = [part.model for part in learner.with_parts() if isinstance(part, RiverClassifier)]
     last = [getattr(model, "_last_step", model) for model in models]
     return [type(model.classifier).__name__ for model in last if isinstance(model, OneVsRest)]
 
