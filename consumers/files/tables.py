@@ -82,11 +82,12 @@ class TableReader:
                 f"{self._file}: {self._title} needs pyarrow, which is not installed; run "
                 "`pip install 'headwater[arrow]'`"
             ) from None
+        damage = (pa.ArrowException, OSError, EOFError, MemoryError, LookupError, ValueError)
         try:
             yield
         except ConfigError:
             raise
-        except (pa.ArrowException, OSError, EOFError, MemoryError, LookupError, ValueError) as error:
+        except damage as error:
             why = shortened(" ".join(str(error).split()) or type(error).__name__)
             raise ConfigError(
                 f"{self._file}: damaged {self._title} file ({why}); fetch it again"
