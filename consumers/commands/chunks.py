@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from consumers.base.records import record_bytes
+from consumers.base.records import RECORD_BYTES, record_bytes
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
@@ -53,16 +53,17 @@ def _chunks(
     chunk: list[Outgoing] = []
     left = CHUNK_BYTES
     for record in outgoing:
-        if pace is not None and record.timestamp is not None:
-            due = began + pace(record.timestamp)
+        _, key, value, timestamp, _, _ = record
+        if pace is not None and timestamp is not None:
+            due = began + pace(timestamp)
             if due - clock() > AHEAD_SECONDS:
                 if chunk:
                     yield chunk
                     chunk, left = [], CHUNK_BYTES
                 sleep(max(due - clock(), 0.0))
         chunk.append(record)
-        left -= record_bytes(record.key, record.value)
-        if len(chunk) == CHUNK or left <= 0:
+        left -= len(key or b"") + len(value or b"") + RECORD_BYTES
+        if left <= 0 or len(chunk) == CHUNK:
             yield chunk
             chunk, left = [], CHUNK_BYTES
     if chunk:

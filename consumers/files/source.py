@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
@@ -137,8 +138,8 @@ class FileSource:
     ) -> Iterator[Record]:
         """The records of all files. For the arguments see `read_records`."""
         wanted = Wanted(types or {}, frozenset(missing), verbatim)
-        for number, file in enumerate(self._files):
-            yield from self._reader(number, file).records(wanted)
+        readers = (self._reader(number, file) for number, file in enumerate(self._files))
+        return chain.from_iterable(reader.records(wanted) for reader in readers)
 
     @property
     def tables(self) -> list[TableReader] | None:

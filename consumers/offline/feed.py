@@ -128,15 +128,32 @@ def timed(
     1001 labels {"id":"a","label":1}
     1002 labels {"id":"b","label":0}
     """
-    moment, delay = moment or _moments(start, step_ms, time_field), labels.delay if labels else 0
+    moment = moment or _moments(start, step_ms, time_field)
+    observations = (
+        (moment(index, record), *_with_id(index, record, id_field, first_id))
+        for index, record in enumerate(records)
+    )
+    if labels is not None:
+        yield from _labelled_late(observations, topic, start, labels)
+        return
+    for timestamp, id_, record in observations:
+        yield Outgoing(topic, str(id_).encode("utf-8", "replace"), encoded(record), timestamp)
+
+
+def _labelled_late(
+    observations: Iterable[tuple[int, str | int, Mapping[str, object]]],
+    topic: str,
+    start: int,
+    labels: LateLabels,
+) -> Iterator[Outgoing]:
+    """Observations, each with its timestamp and id, and their labels when they are due."""
+    delay = labels.delay
     wait_ms = round(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else None
     wait_records = max(delay, 1) - 1 if isinstance(delay, int) else 0
     waiting: deque[_Waiting] = deque()  # in the order they are due
     timestamp = start - 1
-    for index, record in enumerate(records):
-        timestamp = moment(index, record)
-        id_ = id_of(index, record, id_field, first_id)
-        observation, label = _split(id_, record, topic, timestamp, id_field, labels)
+    for index, (timestamp, id_, record) in enumerate(observations):
+        observation, label = _split(id_, record, topic, timestamp, labels)
         if wait_ms is None:
             if label is not None:
                 waiting.append(_Waiting(index + wait_records, label))
@@ -234,9 +251,6 @@ def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -
     ConfigError
         The value is neither text nor an integer.
     """
-    found = record.get(name)
-    if type(found) is str and found:
-        return found
     found = field_of(record, name)
     if found is None:
         return str(first + index)
@@ -362,26 +376,35 @@ def _moments(
     return moment
 
 
+def _with_id(
+    index: int, record: Mapping[str, object], id_field: str, first_id: int
+) -> tuple[str | int, Mapping[str, object]]:
+    """The id of an observation, and the observation with it."""
+    found = record.get(id_field)
+    if type(found) is str and found:
+        return found, record
+    id_ = id_of(index, record, id_field, first_id)
+    if found is None and "." not in id_field:
+        # No nested field is added; the key, which a service also reads, has the id.
+        return id_, {**record, id_field: id_}
+    return id_, record
+
+
 def _split(
     id_: str | int,
     record: Mapping[str, object],
     topic: str,
     timestamp: int,
-    id_field: str,
-    labels: LateLabels | None,
+    labels: LateLabels,
 ) -> tuple[Outgoing, Outgoing | None]:
-    """The observation with its id and without its label, and the label if it has one."""
-    if record.get(id_field) is None and "." not in id_field:
-        # No nested field is added; the key, which a service also reads, has the id.
-        record = {**record, id_field: id_}
+    """The observation without its label, and the label if it has one."""
     key = str(id_).encode("utf-8", "replace")
+    found = field_of(record, labels.field)
+    value = encoded(_without(record, labels.field))
     label = None
-    if labels is not None:
-        found = field_of(record, labels.field)
-        record = _without(record, labels.field)
-        if found is not None:
-            label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found}))
-    return Outgoing(topic, key, encoded(record), timestamp), label
+    if found is not None:
+        label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found}))
+    return Outgoing(topic, key, value, timestamp), label
 
 
 def _parent(record: Mapping[str, object], name: str) -> tuple[Mapping[str, Any], str] | None:
@@ -415,8 +438,9 @@ def encoded(value: Mapping[str, object]) -> bytes:
     try:
         made = _encode(value)
         # The standard library keeps an Infinity, which the service then rejects. msgspec turns it
-        # into null, which would be taken for a missing value.
-        return _encoder.encode(value).encode() if b"null" in made else made
+        # into null, which would be taken for a missing value. A search for one byte is the fastest.
+        suspect = b"u" in made and b"null" in made
+        return _encoder.encode(value).encode() if suspect else made
     except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
         return _ascii_encoder.encode(value).encode()
 

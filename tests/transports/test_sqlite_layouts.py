@@ -131,6 +131,28 @@ def test_batches_are_bounded_in_records_and_bytes() -> None:
     assert [row for b in packed(rows) for row in unpacked(b.data, "x").rows()] == rows
 
 
+def test_records_of_one_topic_are_placed_as_one_by_one(tmp_path: Path) -> None:
+    """The short way for one topic with one partition gives the same batches and places."""
+    draw = random.Random(7)
+    own = [
+        Outgoing("one", draw.choice([None, b"k"]), draw.choice([None, b"", bytes(900_000)]), n)
+        for n in range(20)
+    ]
+    with closing(SqliteLog(str(tmp_path / "log.db"), clock=lambda: 5.0)) as log:
+        log.create_topic("two", 2)
+        log.create_topic("one", 1)
+        mixed = [*own, Outgoing("two", b"k", b"v", partition=1)]
+        headed = [*own, Outgoing("one", b"k", b"v", headers=(("h", b"1"),))]
+        for records in (own, [own[0]._replace(timestamp=None)]):
+            [fast] = log._database.place(records)[0].values()
+            slow = log._database.place([*records, mixed[-1]])[0]
+            assert fast == slow[log._database.log(Partition("one", 0))]
+        assert log.append(own) == [(0, n) for n in range(20)]
+        assert log.append(mixed) == [*((0, n) for n in range(20, 40)), (1, 0)]
+        assert log.append(headed)[-1] == (0, 60)
+        assert log.append([]) == []
+
+
 def test_batch_that_cannot_be_compressed_stays_plain() -> None:
     """Compression never makes it larger than one byte more than its records."""
     value = random.Random(3).randbytes(5000)

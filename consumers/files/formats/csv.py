@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
@@ -23,7 +23,6 @@ from consumers.files.cells import (
     guessed,
     guessed_name,
     is_number,
-    value_of,
     values_of,
 )
 from consumers.files.dialect import Dialect, guessed_dialect, rows_of
@@ -87,11 +86,18 @@ class CsvReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """The rows as records. `consumers.files.cells` reads their values."""
+        return chain.from_iterable(self._parts(wanted))  # without a call of Python for each record
+
+    def _parts(self, wanted: Wanted) -> Iterator[Iterable[Record]]:
+        """The records of some rows, and so on; of a pipe one by one, when they arrive."""
         with self._rows() as rows:
             header, data = self._header(rows, wanted.types)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
-            filled = chain(data, self._filled(rows, header))
-            sample = list(islice(filled, self._most_sampled()))
+            filled = self._filled(rows, header, 1 if self._file.live else AT_ONCE)
+            first, most = data, self._most_sampled()
+            while len(first) < most and (more := next(filled, None)) is not None:
+                first += more
+            sample = first[:most]
             converts = []
             for i, name in enumerate(header):
                 cells = [row[i] for row in sample if not _absent(row[i], absent[i])]
@@ -101,11 +107,8 @@ class CsvReader:
                     )
                 converts.append(self._convert(name, cells, wanted))
             columns = list(zip(header, converts, absent, strict=True))
-            if self._file.live:  # each row becomes a record when it arrives
-                yield from (_record(row, columns) for row in chain(sample, filled))
-                return
-            for rows_at_once in _many(chain(sample, filled)):
-                yield from _records(rows_at_once, columns)
+            for some in chain([first] if first else [], filled):
+                yield _records(some, columns)
 
     def _most_sampled(self) -> int:
         """How many rows decide the kinds; of a pipe at most those that have arrived."""
@@ -192,20 +195,43 @@ class CsvReader:
                 )
         return header, data
 
-    def _filled(self, rows: Reader, header: list[str]) -> Iterator[list[str]]:
-        """The rows that are not empty; each must be as long as the header, except for empty cells
-        after it."""
-        width, before = len(header), rows.line_num
+    def _filled(self, rows: Reader, header: list[str], at_once: int) -> Iterator[list[list[str]]]:
+        """The rows that are not empty, in lists; each must be as long as the header, except for
+        empty cells after it. Before an error come the rows before it."""
+        width = len(header)
         first = True
+        more = True
+        while more:
+            before = rows.line_num
+            some: list[list[str]] = []
+            failed: Exception | None = None
+            try:
+                some.extend(islice(rows, at_once))
+            except (ConfigError, csv.Error, UnicodeDecodeError) as error:
+                failed = error
+            more = len(some) == at_once
+            if set(map(len, some)) != {width} or not all(map(any, some)):
+                some, wrong = self._even(some, width, before, first)
+                failed = wrong or failed
+            if some:
+                yield some
+                first = False
+            if failed is not None:
+                raise failed
+
+    def _even(
+        self, rows: Iterable[list[str]], width: int, before: int, first: bool
+    ) -> tuple[list[list[str]], ConfigError | None]:
+        """The rows that are not empty, without empty cells after `width`, up to one of another
+        length, and the error about it. `before`: the lines before the first one."""
+        kept: list[list[str]] = []
         for row in rows:
             if any(row):
-                if len(row) != width:
-                    if len(row) < width or any(row[width:]):
-                        raise self._uneven(before + 1, row, width, first)
-                    row = row[:width]
-                first = False
-                yield row
-            before = rows.line_num
+                if len(row) < width or any(row[width:]):
+                    return kept, self._uneven(before + 1, row, width, first and not kept)
+                kept.append(row[:width])
+            before += 1 + sum(map(_ends, row))
+        return kept, None
 
     def _uneven(self, line: int, row: list[str], width: int, first: bool) -> ConfigError:
         """The error of a row with more or fewer cells than the header."""
@@ -239,31 +265,15 @@ def _absent(cell: str, missing: frozenset[str] | None) -> bool:
     return not cell or (missing is not None and is_missing(cell, missing))
 
 
-def _many(rows: Iterator[list[str]]) -> Iterator[list[list[str]]]:
-    """Rows in lists; before an error those that came before it."""
-    while True:
-        some: list[list[str]] = []
-        failed: Exception | None = None
-        try:
-            some.extend(islice(rows, AT_ONCE))
-        except (ConfigError, csv.Error, UnicodeDecodeError) as error:
-            failed = error
-        if some:
-            yield some
-        if failed is not None:
-            raise failed
-        if len(some) < AT_ONCE:
-            return
+def _ends(cell: str) -> int:
+    """How many lines end in a cell.
 
-
-def _record(row: Sequence[str], columns: Sequence[_Column]) -> Record:
-    """A row as a record."""
-    record: Record = {}
-    for cell, (name, convert, missing) in zip(row, columns, strict=True):
-        value = value_of(cell, convert, missing) if name else None
-        if value is not None:
-            record[name] = value
-    return record
+    Examples
+    --------
+    >>> [_ends(cell) for cell in ("a", "a\\nb", "a\\r\\n\\rb")]
+    [0, 1, 2]
+    """
+    return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
 
 def _records(rows: Sequence[Sequence[str]], columns: Sequence[_Column]) -> Iterator[Record]:

@@ -6,8 +6,10 @@ of payments; in batches it needs 21. The first byte of a batch says how the rest
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import msgspec
 import zstandard
@@ -64,20 +66,24 @@ def packed(rows: Iterable[Row]) -> list[Packed]:
     >>> list(unpacked(batch.data, "orders.db").rows())
     [(1700, b'7', b'{"amount":1}', None), (1650, None, None, None)]
     """
+    rows = list(rows)
     batches: list[Packed] = []
-    run: list[Row] = []
-    size = 0
-    for row in rows:
-        _, key, value, headers = row
-        own = len(key or b"") + len(value or b"") + len(headers or b"")
-        if run and (len(run) == MOST_RECORDS or size + own > MOST_BYTES):
-            batches.append(_pack(run))
-            run, size = [], 0
-        run.append(row)
-        size += own
-    if run:
+    at = 0
+    while at < len(rows):
+        run = rows[at : at + MOST_RECORDS]
+        sizes = _sizes(run)
+        if sum(sizes) > MOST_BYTES:
+            run = run[: max(bisect_right(list(accumulate(sizes)), MOST_BYTES), 1)]
         batches.append(_pack(run))
+        at += len(run)
     return batches
+
+
+def _sizes(rows: Sequence[Row]) -> list[int]:
+    """The bytes of each row."""
+    _, *columns = zip(*rows, strict=True)
+    lengths = ([len(cell or b"") for cell in column] for column in columns if any(column))
+    return list(map(sum, zip(*lengths, strict=True))) or [0] * len(rows)
 
 
 def _pack(rows: Sequence[Row]) -> Packed:

@@ -429,6 +429,12 @@ class Database:
     def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Packed]], list[int]]:
         """The batches of each log in order, and the log of each record. Nothing is written."""
         now = int(self.clock() * 1000)
+        alone = self._alone(records)
+        if alone is not None:
+            own = [
+                (now if at is None else at, key, value, None) for _, key, value, at, *_ in records
+            ]
+            return {alone: packed(own)}, [alone] * len(records)
         choose = self._placement.choose
         rows: defaultdict[int, list[Row]] = defaultdict(list)
         logs = []
@@ -441,6 +447,14 @@ class Database:
             rows[log].append((now if timestamp is None else timestamp, key, value, encoded))
             logs.append(log)
         return {log: packed(fresh) for log, fresh in rows.items()}, logs
+
+    def _alone(self, records: Sequence[Outgoing]) -> int | None:
+        """The log of records that are all of one topic with one partition, without headers."""
+        topics, _, _, _, headers, numbers = zip(*records, strict=True) if records else ((),) * 6
+        if len(set(topics)) != 1 or any(headers) or any(numbers):
+            return None
+        partitions, first = self._topics.get(topics[0]) or self._topic(topics[0])
+        return first if partitions == 1 else None
 
     def insert(self, batches: Mapping[int, Sequence[Packed]]) -> dict[int, int]:
         """Write batches inside a transaction. Returns the new end of each log."""

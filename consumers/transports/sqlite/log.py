@@ -112,6 +112,10 @@ class SqliteLog(FetchingLog):
         batches, logs = self._database.place(records)
         with self._database.transaction():
             ends = self._database.insert(batches)
+        if len(ends) == 1:  # most chunks: one topic with one partition
+            [(log, end)] = ends.items()
+            number = log - self._database.log(Partition(records[0].topic, 0))
+            return [(number, offset) for offset in range(end - len(records), end)]
         counts = {log: sum(batch.count for batch in own) for log, own in batches.items()}
         offsets = {log: iter(range(end - counts[log], end)) for log, end in ends.items()}
         numbers = {
