@@ -33,7 +33,7 @@ FEWEST, MOST = 2**12, 2**22  # places of the table
 TWO = 2  # classes that share a column
 BY_COLUMN = ("final", "final_squares")
 OF_VIEWS = ("slope", "slope_squares")
-COUNTS = ("cut", "evicted", "records", "refused")
+COUNTS = ("changes", "cut", "evicted", "records", "refused")
 FARTHEST, HEAVY = 1e30, 1e38  # of signed numbers and of the others in a state; never reached
 
 
@@ -49,6 +49,7 @@ def empty() -> Evidence:
         final=np.zeros(1),
         final_squares=np.zeros(1),
         unit=np.ones(1),
+        losses=np.zeros(3),
         size=np.zeros(1, dtype=np.int64),
         **{name: np.zeros(1, dtype=np.int64) for name in COUNTS},
     )
@@ -158,6 +159,7 @@ def restored(state: State, classes: int) -> Evidence:
     if n > room(MOST):
         raise StateError(f"expected at most {room(MOST)} features, got {n}")
     shapes: dict[str, tuple[int, ...]] = {"totals": (classes,), "bias": (VIEWS, k), "unit": (1,)}
+    shapes["losses"] = (3,)
     shapes |= dict.fromkeys(BY_COLUMN, (k,)) | dict.fromkeys(OF_VIEWS, (VIEWS,))
     found: dict[str, NDArray[Any]] = {}
     for name, shape in shapes.items():
@@ -166,7 +168,7 @@ def restored(state: State, classes: int) -> Evidence:
     signed = cell[:, classes::2]
     if (np.abs(signed) > FARTHEST).any() or (np.delete(cell, np.s_[classes::2], 1) < 0).any():
         raise StateError("array 'cell': expected counts and squares of at least 0")
-    for name in ("totals", "slope", "slope_squares", "final_squares"):
+    for name in ("totals", "slope", "slope_squares", "final_squares", "losses"):
         if (found[name] < 0).any():
             raise StateError(f"array {name!r}: expected numbers of at least 0")
     if (found["slope"] > HEAVIEST).any() or not 1.0 <= found["unit"][0] <= LARGEST_UNIT:
@@ -218,6 +220,8 @@ def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: flo
     for theirs_code, code in enumerate(codes.tolist()):
         mine.cell[at, code] += cell[:, theirs_code]
         mine.totals[code] += theirs.totals[theirs_code]
+    left = fade * float(mine.unit[0] / theirs.unit[0])
+    mine.losses[:] = mine.losses * [0.0, left, left] + theirs.losses
     mine.unit[:] = theirs.unit
     k = columns(theirs.totals.size)
     each = _by_class(cell[:, theirs.totals.size :], k).astype(np.float64)

@@ -68,8 +68,7 @@ class SpamScorer(Learner):
     ----------
     half_life
         Number of records after which counts and squared gradients have half their weight, from 100
-        to 1,000,000, so that steps do not become ever shorter. Weights do not fade, except for the
-        part of them that follows the counts.
+        to 1,000,000, so that steps do not become ever shorter.
 
     Attributes
     ----------
@@ -77,6 +76,8 @@ class SpamScorer(Learner):
         Labels in the order they were first learned.
     view_weights : dict
         How much the log-odds of each view count in the sum.
+    changes : int
+        How many changes of the stream were detected.
 
     Raises
     ------
@@ -102,10 +103,18 @@ class SpamScorer(Learner):
     0.8 · log(share of the class's records with the feature / that of the other class), as naive
     Bayes has it, plus a correction. Each share has 0.5 / records added, so a feature that was never
     seen is no evidence for either class. A learned record moves b by 0.2 · e, where e is the label
-    (1 or 0) minus the probability by s, and each correction by 0.8 · g / √(0.001 + Σ g²), where
-    g = e / √m (AdaGrad). The sum is the log-odds of the class shares + a bias + Σ weight of the
-    view · (s - log-odds of the class shares). The weights of the views begin at 1/3, that of
-    *fields* at 1. They and the bias are learned by the log loss of the sum, which calibrates it.
+    (1 or 0) minus the probability by s. It takes 0.002 of each correction away and adds
+    0.8 · g / √(0.001 + Σ g²), where g = e / √m (AdaGrad).
+
+    The sum is the log-odds of the class shares + a bias + Σ weight of the view · (s - log-odds of
+    the class shares). The weights of the views begin at 1/3, that of *fields* at 1. They and the
+    bias are learned by the log loss of the sum, which calibrates it.
+
+    The losses of learned records are watched by a CUSUM: each adds what it has above twice the mean
+    loss + 0.05, where a loss is at most 2. Above 8 the stream has changed. Then counts and squares
+    are divided by 8, corrections and biases b by 4, and the mean loss starts again. Within 200
+    messages the scorer is then as good as one that started at the change. A change to a stream that
+    is easier than the old one is not detected.
 
     With C > 2 classes each class has these weights against all others, and a probability is the
     softmax of half the sums; for two classes that is the same.
@@ -122,7 +131,8 @@ class SpamScorer(Learner):
     Source: Goodman and Yih 2006, Online Discriminative Spam Filter Training; Siefkes et al. 2004,
     Combining Winnow and Orthogonal Sparse Bigrams for Incremental Spam Filtering; the naive-Bayes
     start: Zaidi et al. 2013, Alleviating Naive Bayes Attribute Independence Assumption by Attribute
-    Weighting; Robinson 2003, A Statistical Approach to the Spam Problem (unseen words).
+    Weighting; Robinson 2003, A Statistical Approach to the Spam Problem (unseen words); Page 1954,
+    Continuous Inspection Schemes.
 
     Examples
     --------
@@ -162,6 +172,10 @@ class SpamScorer(Learner):
         s = self._tables
         lost = int(s.evicted[0] + s.refused[0])
         return {**super().overflows, "features": lost, "tokens": int(s.cut[0])}
+
+    @property
+    def changes(self) -> int:
+        return int(self._tables.changes[0])
 
     @property
     def view_weights(self) -> dict[str, float]:

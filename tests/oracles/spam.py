@@ -39,6 +39,9 @@ class SlowSpamScorer:
     final: dict[Label, tuple[float, float]] = field(default_factory=dict)
     slope: list[float] = field(default_factory=lambda: [1 / 3, 1 / 3, 1 / 3, 1.0])
     slope_squares: list[float] = field(default_factory=lambda: [0.0] * 4)
+    losses: list[tuple[float, float]] = field(default_factory=list)  # since the last change
+    excess: float = 0.0
+    forgotten: list[int] = field(default_factory=list)  # records learned before each change
 
     @property
     def classes(self) -> list[Label]:
@@ -53,7 +56,7 @@ class SlowSpamScorer:
         """The present weight of the records of a class (None: of all), or of those with `has`."""
         n = len(self.learned)
         return fsum(
-            w * 2.0 ** (-(n - 1 - i) / self.half_life)
+            w * 2.0 ** (-(n - 1 - i) / self.half_life) / 8.0 ** sum(i < at for at in self.forgotten)
             for i, (found, y, w) in enumerate(self.learned)
             if (label is None or y == label) and (has is None or has in found)
         )
@@ -136,10 +139,30 @@ class SlowSpamScorer:
                     squares = single(self.squares.get((f, c), 0.0) + min(g * g, 1e30))
                     step = 0.8 * g / sqrt(squares + 1e-3)
                     self.squares[f, c] = squares
-                    self.weights[f, c] = single(self.weights.get((f, c), 0.0) + step)
+                    old = self.weights.get((f, c), 0.0)
+                    self.weights[f, c] = single(old - 0.002 * old + step)
+        self.watch(-log(p[y]), w)
         self.learned.append((found, y, w))
         for key in self.squares:
             self.squares[key] *= 2.0 ** (-1.0 / self.half_life)
+
+    def watch(self, loss: float, w: float) -> None:
+        """Forget, if the losses have risen."""
+        w, loss = min(w, 1.0), min(loss, 2.0)
+        n = len(self.losses)
+        fades = [2.0 ** (-(n - 1 - i) / self.half_life) for i in range(n)]
+        total = fsum(fade * w * loss for fade, (loss, w) in zip(fades, self.losses, strict=True))
+        number = fsum(fade * w for fade, (_, w) in zip(fades, self.losses, strict=True))
+        mean = (total + 0.69 * 20) / (number + 20)
+        self.excess = max(self.excess + w * (loss - 2 * mean - 0.05), 0.0)
+        self.losses.append((loss, w))
+        if self.excess <= 8.0:
+            return
+        self.excess, self.losses = 0.0, []
+        self.forgotten.append(len(self.learned))
+        for table, kept in ((self.weights, 0.25), (self.bias, 0.25), (self.squares, 0.125)):
+            for key in table:
+                table[key] *= kept
 
     def move_sum(self, error: dict[Label, float], evidence: dict[Label, dict[int, float]]) -> None:
         """Of the views that the record has, and the bias."""

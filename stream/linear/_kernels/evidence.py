@@ -20,7 +20,16 @@ NAIVE = 0.8  # the share of the naive-Bayes log-odds at which a weight starts
 SEEN = 0.5  # records in which every feature counts as seen, divided by the shares of the classes
 PSEUDO = 0.5  # records of each class in the prior
 SUM_RATE, SUM_DAMPING = 0.03, 1.0  # of the weights of the sum and of its bias
+DECAY = 0.002  # of a weight, at each record with its feature
+# A change of the stream: losses rise above TWICE their mean. What was learned before then counts
+# less (CUSUM, Page 1954).
+WORST_LOSS = 2.0  # of one record
+USUAL, USUALLY = 0.69, 20.0  # the mean loss with which a scorer begins, and records it counts as
+TWICE, SLACK = 2.0, 0.05  # a change is a loss above TWICE · mean + SLACK
+ENOUGH = 8.0  # sum of such excess losses
+KEPT_RECORDS, KEPT_WEIGHTS = 0.125, 0.25  # of counts and squares, and of weights and biases
 HEAVIEST = 100.0  # weight of a view in the sum
+LEAST = 1e-300  # probability of which a logarithm is taken
 LARGEST = 1e32  # of a sum of squared gradients, so that it stays finite in 32 bits
 LARGEST_UNIT = 2.0**16  # above it, counts and squares are divided by it, which is exact
 TOGETHER = 8  # ratios that are multiplied before a logarithm is taken; no product underflows
@@ -35,9 +44,10 @@ class Evidence(NamedTuple):
     the weight of the feature and its sum of squared gradients in each column. Float64 unless noted:
     totals (C,): the weight learned of each class. bias (VIEWS, K). slope, slope_squares (VIEWS,):
     the weight of each view in the sum, and its sum of squared gradients. final, final_squares (K,):
-    the bias of the sum. unit (1,): the present value of a weight of 1 learned last. int64 (1,):
-    size, features in the table; cut, truncated texts; evicted, features evicted from the table;
-    records, learned; refused, features for which the table had no room.
+    the bias of the sum. unit (1,): the present value of a weight of 1 learned last. losses (3,):
+    excess losses, and faded sums of losses and of records. int64 (1,): size, features in the table;
+    changes, detected changes of the stream; cut, truncated texts; evicted, features evicted from
+    the table; records, learned; refused, features for which the table had no room.
     """
 
     key: NDArray[uint32]
@@ -49,7 +59,9 @@ class Evidence(NamedTuple):
     final: Floats
     final_squares: Floats
     unit: Floats
+    losses: Floats
     size: NDArray[int64]
+    changes: NDArray[int64]
     cut: NDArray[int64]
     evicted: NDArray[int64]
     records: NDArray[int64]
@@ -214,7 +226,7 @@ def learn_view(place: Any, begin: int, end: int, g: float, unit: float, at: int,
         q = uint64(p)
         squares = min(cell[q, other] + squared, LARGEST)
         cell[q, other] = squares
-        cell[q, weight] += step / sqrt(squares + damping)
+        cell[q, weight] += step / sqrt(squares + damping) - DECAY * cell[q, weight]
 
 
 @kernel
@@ -229,6 +241,33 @@ def fade(key: Any, cell: Any, totals: Any) -> None:
                 cell[p, c] /= LARGEST_UNIT
             for j in range(classes + 1, cell.shape[1], 2):
                 cell[p, j] /= LARGEST_UNIT
+
+
+@inlined
+def is_change(loss: float, w: float, growth: float, losses: Any) -> bool:
+    """Count the loss of a record of weight w; whether the stream has changed."""
+    w, loss = min(w, 1.0), min(loss, WORST_LOSS)
+    mean = (losses[1] + USUAL * USUALLY) / (losses[2] + USUALLY)
+    losses[0] = max(losses[0] + w * (loss - TWICE * mean - SLACK), 0.0)
+    losses[1] = losses[1] / growth + w * loss
+    losses[2] = losses[2] / growth + w
+    if losses[0] <= ENOUGH:
+        return False
+    losses[:] = 0.0
+    return True
+
+
+@kernel
+def forget(s: Any) -> None:
+    """Let all that was learned count less, since the stream has changed."""
+    key, cell, totals, bias = s[:4]
+    s.changes[0] += 1
+    s.unit[0] /= KEPT_RECORDS
+    bias *= KEPT_WEIGHTS
+    for p in range(key.shape[0]):
+        if key[p] != uint32(0):
+            for j in range(totals.shape[0], cell.shape[1], 2):
+                cell[p, j] *= KEPT_WEIGHTS
 
 
 @kernel
@@ -253,6 +292,8 @@ def learn(
                 bias[v, c] += min(BIAS_RATE * w, 1.0) * error
                 g = w * error / sqrt(float64(end - begin))
                 learn_view(place, begin, end, g, unit[0], classes + 2 * c, cell)
+    if is_change(-log(max(p[y], LEAST)), w, growth, s.losses):
+        forget(s)
     unit[0] *= growth
     if unit[0] > LARGEST_UNIT:
         unit[0] /= LARGEST_UNIT

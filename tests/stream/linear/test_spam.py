@@ -57,6 +57,71 @@ def test_predictions_are_those_of_the_twin(classes) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
+def test_what_is_forgotten_after_a_change_is_that_of_the_twin(classes) -> None:
+    """With words that mean another class from then on."""
+    model, slow, rng = SpamScorer(half_life=100), SlowSpamScorer(half_life=100), Random(2)
+
+    for i in range(140):
+        word, w = rng.randrange(classes), rng.choice([1.0, 0.5, 2.0])
+        x = {"text": f"{CLASSES[word]} {rng.choice(WORDS)}"}
+        expected = slow.predict_proba_one(x)
+        assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        label = CLASSES[(word + (i >= 90)) % classes]
+        model.learn_one(x, label, w)
+        slow.learn_one(x, label, w)
+    assert model.changes == len(slow.forgotten) > 0
+
+
+def subjects(n: int, spam: range, ham: range, seed: int) -> list[tuple[dict, str]]:
+    """Messages of common words and of a few words of their class, each of which is rare."""
+    rng, out = Random(seed), []
+    for i in range(n):
+        own = spam if i % 3 == 0 else ham
+        found = [f"w{rng.randrange(500)}" for _ in range(12)]
+        found += [f"w{rng.choice(own)}" for _ in range(4)]
+        rng.shuffle(found)
+        out.append(({"text": " ".join(found)}, CLASSES[own is spam]))
+    return out
+
+
+def rights(model: SpamScorer, records: list[tuple[dict, str]]) -> list[bool]:
+    """Whether each record is classified rightly before it is learned."""
+    out = []
+    for x, y in records:
+        out.append(model.predict_one(x) == y)
+        model.learn_one(x, y)
+    return out
+
+
+def test_after_a_change_it_is_as_good_as_one_that_started_there() -> None:
+    """Although words of the old spam are words of the new ham."""
+    old, new = range(500, 560), range(560, 620)
+    before = subjects(1500, old, new, seed=1)
+    after = subjects(500, new, old, seed=2)
+    model = SpamScorer()
+    model.learn_many(*zip(*before, strict=True))
+    assert model.changes == 0
+
+    here, fresh = rights(model, after), rights(SpamScorer(), after)
+
+    assert model.changes == 1
+    assert np.mean(here[200:400]) >= np.mean(fresh[200:400]) - 0.02
+    assert np.mean(here[200:400]) > 0.9
+
+
+def test_steady_streams_have_no_changes() -> None:
+    """Neither an easy one nor one that cannot be learned."""
+    rng = Random(3)
+    noise = [(x, rng.choice(CLASSES[:2])) for x, _ in crowd(1500, start=5)]
+    easy = subjects(1500, range(500, 560), range(560, 620), seed=4)
+
+    for records in (noise, easy):
+        model = SpamScorer()
+        model.learn_many(*zip(*records, strict=True))
+        assert model.changes == 0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
 def test_explanation_sums_to_the_log_odds(classes) -> None:
     """Before any calibration, for each pair of classes."""
     model = learned(messages(80, classes))
@@ -286,7 +351,9 @@ def test_merge_with_an_empty_one_changes_no_prediction() -> None:
         assert model.predict_proba_one(x) == pytest.approx(learned(records).predict_proba_one(x))
 
 
-@pytest.mark.parametrize("name", ["key", "cell", "totals", "bias", "slope", "unit", "records"])
+@pytest.mark.parametrize(
+    "name", ["key", "cell", "totals", "bias", "slope", "unit", "records", "losses"]
+)
 def test_damaged_state_is_refused(name) -> None:
     """Numbers below 0 or of another shape."""
     state = learned(messages(20, 2)).to_state()
