@@ -15,10 +15,11 @@ from starlette.types import Send
 from consumers.api.problems import ProblemError
 from consumers.config.serve import ServeConfig
 from consumers.web.connections import Connection
-from consumers.web.hosts import host_of
 from consumers.web.limits import Guard
 
 __all__ = ["Permission", "with_tokens"]
+
+_PORTS = {"http": 80, "https": 443}  # of an Origin or a Host without one
 
 
 class Permission:
@@ -66,15 +67,31 @@ class Permission:
         origin = headers.get("origin")
         if origin is None and headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return
-        here = host_of(headers.get("host", "").encode("latin-1"))
-        try:
-            there = urlsplit(origin or "").hostname
-        except ValueError:
-            there = None
-        if there != here:
+        if not _same_origin(origin or "", headers.get("host", "")):
             raise ProblemError(
                 403, f"expected a program, got a page of another site; use one, or set {key}"
             )
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    """Whether a page has this Host. Another port is another site: another program serves it.
+
+    Examples
+    --------
+    >>> [_same_origin(origin, "localhost:8321") for origin in (
+    ...     "http://localhost:8321", "http://localhost:3000", "http://localhost", "null")]
+    [True, False, False, False]
+    >>> _same_origin("https://localhost", "localhost")
+    True
+    """
+    try:
+        page = urlsplit(origin)
+        port = _PORTS.get(page.scheme)
+        here, there = urlsplit(f"//{host}"), urlsplit(f"//{page.netloc}")
+        same = (here.hostname, here.port or port) == (there.hostname, there.port or port)
+    except ValueError:
+        return False
+    return same and bool(there.hostname)
 
 
 def bearer(header: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 
 import msgspec
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -72,10 +73,23 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
         return HTMLResponse(page(name), headers=_PAGE)
 
     return [
-        *(Route(o.path, handler(o), methods=[o.method]) for o in OPERATIONS),
+        *(Route(_pattern(o.path), handler(o), methods=[o.method]) for o in OPERATIONS),
         Route("/openapi.json", openapi),
         Route("/docs", docs),
     ]
+
+
+class _IdConvertor(StringConvertor):
+    """An id may have any characters: also a slash, as `%2F`, which is decoded before, and breaks."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("id", _IdConvertor())
+
+
+def _pattern(path: str) -> str:
+    return path.replace("{id}", "{id:id}")
 
 
 async def unmatched(request: Request, error: Exception) -> Response:

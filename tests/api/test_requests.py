@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -244,6 +245,16 @@ def test_repeated_id_is_predicted_again(client) -> None:
     assert [p["prediction"] for p in both.json()] == ["left", "left"]
 
 
+@pytest.mark.parametrize("id_", ["a/b", "/", "a b%?#", "é\n", "x/", "../explain/7"])
+def test_any_id_can_be_asked_for(client, id_) -> None:
+    """Percent-encoded in the path; slashes too."""
+    written = client.post("/v1/predict?record=true", json={"id": id_, "a": 1.0}).json()
+
+    found = client.get(f"/v1/predictions/{quote(id_, safe='')}")
+    assert found.json() == written
+    assert client.get(f"/v1/explain/{quote(id_, safe='')}").json()["id"] == id_
+
+
 def test_unknown_id_is_not_found(client) -> None:
     """Neither a prediction nor an explanation."""
     for path in ("/v1/predictions/nobody", "/v1/explain/nobody", "/v1/predictions/%F0%9F%A6%89"):
@@ -305,14 +316,19 @@ def test_recorded_prediction_needs_the_read_token_where_no_other_is_set(
 
 
 def test_page_of_another_site_cannot_write(client, service) -> None:
-    """By its Origin, by what a browser says of it, or by a foreign Host."""
-    own = {"origin": service.url}
+    """By its Origin, by what a browser says of it, or by a foreign Host. Another port is another
+    program, whose pages are not ours."""
+    own, port = {"origin": service.url}, int(service.url.rpartition(":")[2])
     record = {"id": "csrf", "a": 1.0}
     for headers in (
         {"origin": "https://evil.example"},
         {"origin": "null"},
         {"sec-fetch-site": "cross-site"},
         {"origin": "http://[bad"},
+        {"origin": f"http://127.0.0.1:{port % 65535 + 1}"},
+        {"origin": "http://127.0.0.1"},
+        {"origin": f"http://localhost:{port}"},
+        {"origin": ""},
     ):
         assert client.post("/v1/observations", json=record, headers=headers).status_code == 403
     foreign = {"host": "evil.example", "content-type": "application/json"}
