@@ -19,7 +19,7 @@ from consumers.api import contract
 from consumers.api.bodies import RequestRecords
 from consumers.api.problems import ProblemError
 from consumers.api.published import Published
-from consumers.api.recent import RecentPredictions
+from consumers.api.recent import RecentPredictions, position_of
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
@@ -206,7 +206,7 @@ class Api:
 
     async def explained(self, id_: str, explain: int) -> bytes:
         """The present model's prediction for the observation of an earlier one, explained."""
-        place = _position(await self.prediction(id_))
+        place = position_of(await self.prediction(id_))
         until = time.monotonic() + self._seconds
         row = 0 if place.index is msgspec.UNSET else place.index
         found = self._recent.observation(place.topic, place.partition, place.offset, row)
@@ -301,13 +301,9 @@ def _too_late(why: str, places: list[contract.RecordPosition] | None) -> Problem
     return ProblemError(504, f"{why}, or raise [serve] timeout", records=places)
 
 
-def _position(prediction: bytes) -> contract.PredictedPosition:
-    return msgspec.json.decode(prediction, type=contract.PredictionRecord).position
-
-
 def _answers(prediction: bytes, place: contract.RecordPosition) -> bool:
     """Whether a prediction is the one of a record, or of a later record with its id."""
-    found = _position(prediction)
+    found = position_of(prediction)
     return (found.topic, found.partition) == (place.topic, place.partition) and (
         found.offset >= place.offset
     )

@@ -7,13 +7,28 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
+import msgspec
+
+from consumers.api.contract import PredictedPosition
 from consumers.base.records import Partition
 from consumers.transports.protocol import Log
 
-__all__ = ["RecentPredictions"]
+__all__ = ["RecentPredictions", "position_of"]
 
 KEPT = 10_000  # predictions
 KEPT_BYTES = 32 * 2**20  # of their values
+
+
+class _Placed(msgspec.Struct):
+    position: PredictedPosition
+
+
+_decode = msgspec.json.Decoder(_Placed).decode
+
+
+def position_of(prediction: bytes) -> PredictedPosition:
+    """The position of a prediction in JSON; an error if it is none."""
+    return _decode(prediction).position
 
 
 class RecentPredictions:
@@ -83,9 +98,7 @@ class RecentPredictions:
             if ahead:
                 for chunk in self._log.read(ahead, {p: ends[p] for p in ahead}):
                     for key, value in zip(chunk.keys, chunk.values, strict=True):
-                        self._keep(
-                            (key or b"").decode("utf-8", "replace"), self._as_json(value or b"")
-                        )
+                        self._take((key or b"").decode("utf-8", "replace"), value)
                 self._at |= {p: ends[p] for p in ahead}
         except Exception:
             self._discard()
@@ -106,6 +119,17 @@ class RecentPredictions:
             self._discard()
             raise
         return None
+
+    def _take(self, id_: str, value: bytes | None) -> None:
+        """Keep a prediction. A record without a value deletes the one of its id in a compacted
+        topic; what is no prediction was written by another program."""
+        if value is None:
+            self._bytes -= len(self._kept.pop(id_, b""))
+            return
+        value = self._as_json(value)
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            position_of(value)
+            self._keep(id_, value)
 
     def _keep(self, id_: str, value: bytes) -> None:
         self._bytes += len(value) - len(self._kept.pop(id_, b""))

@@ -13,11 +13,11 @@ import pytest
 
 from consumers.api.api import Api
 from consumers.api.problems import ProblemError
-from consumers.base.records import Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.transports import open_log
 from tests.waiting import until
-from tests.web.living import Living, living
+from tests.web.living import NOW, Living, living
 
 TOKENS = """
 [serve]
@@ -253,6 +253,21 @@ def test_any_id_can_be_asked_for(client, id_) -> None:
     found = client.get(f"/v1/predictions/{quote(id_, safe='')}")
     assert found.json() == written
     assert client.get(f"/v1/explain/{quote(id_, safe='')}").json()["id"] == id_
+
+
+def test_records_of_others_are_no_predictions(client, service) -> None:
+    """Nor do they hide the prediction of their id; a record without a value deletes it."""
+    written = client.post("/v1/predict?record=true", json={"id": "f1", "a": 1.0}).json()
+    topic = "svc-predictions"
+    foreign = [b"garbage", b"", b"\xff", b"[]", b'{"id": "f1"}', b'{"position": {}}']
+    service._feed.append([Outgoing(topic, b"f1", value, NOW) for value in foreign])
+
+    assert client.get("/v1/predictions/f1").json() == written
+    assert client.get("/v1/explain/f1").status_code == 200
+    assert client.post("/v1/predict?record=true", json={"id": "f2", "a": 1.0}).status_code == 200
+
+    service._feed.append([Outgoing(topic, b"f1", None, NOW)])
+    assert client.get("/v1/predictions/f1").status_code == 404
 
 
 def test_unknown_id_is_not_found(client) -> None:
