@@ -80,7 +80,7 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
 
 
 class _IdConvertor(StringConvertor):
-    """An id may have any characters: also a slash, as `%2F`, which is decoded before, and breaks."""
+    """An id may have any characters, also a slash (`%2F` is decoded before) and line breaks."""
 
     regex = "(?s:.+)"
 

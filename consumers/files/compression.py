@@ -6,17 +6,18 @@ Rule: a file that was cut is an error, never an early end.
 from __future__ import annotations
 
 import bz2
-import gzip
 import io
 import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 __all__ = ["COMPRESSIONS", "Compression", "by_content", "by_suffix"]
 
-ZSTD_CHUNK = 4096  # bytes that are decompressed at once: 4 KiB are at most 128 MiB of text
+CHUNK = 4096  # bytes that are decompressed at once: 4 KiB are at most 128 MiB of text, by zstd
+GZIP = 31  # of zlib: with the header and the checksum of gzip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,18 @@ class Compression:
         The end of the name of such a file.
     magic
         Its first bytes.
-    open
-        The decompressed bytes of an open file.
-    errors
-        What it raises if the file is damaged.
+    frame
+        Makes the decompressor of a frame.
     """
 
     name: str
     suffix: str
     magic: bytes
-    open: Callable[[BinaryIO], BinaryIO]
-    errors: tuple[type[Exception], ...]
+    frame: Callable[[], Any]
+
+    def open(self, file: BinaryIO) -> BinaryIO:
+        """The decompressed bytes of an open file; EOFError where it is cut or damaged."""
+        return cast(BinaryIO, io.BufferedReader(_Frames(file, self.frame), 1 << 17))
 
 
 def by_suffix(name: str) -> Compression | None:
@@ -60,66 +62,61 @@ def by_content(first: bytes) -> Compression | None:
     return next((each for each in COMPRESSIONS if first.startswith(each.magic)), None)
 
 
-def _gzip(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+class _Frames(io.RawIOBase):
+    """Reads the frames of a file, one after the other. Zero bytes may follow a frame.
 
-
-def _bz2(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, bz2.BZ2File(file))
-
-
-def _xz(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, lzma.LZMAFile(file))
-
-
-def _zstd(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Zstd(file), 1 << 17))
-
-
-class _Zstd(io.RawIOBase):
-    """Reads the frames of a zstd file, one after the other.
-
-    The reader of the library ends silently where a file was cut.
+    The readers of the libraries end silently where a file was cut, and take what follows a frame
+    for the end, also if it is a frame with a damaged begin.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        import zstandard
-
-        self._file = file
+    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
+        self._file, self._new = file, new
         self._frame: Any = None
-        self._new = zstandard.ZstdDecompressor().decompressobj
         self._out = memoryview(b"")
         self._rest = b""
+        self._frames = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        from zstandard import ZstdError
-
         while not self._out:
-            chunk = self._rest or self._file.read(ZSTD_CHUNK)
+            chunk = self._rest or self._file.read(CHUNK)
             if not chunk:
-                if self._frame is not None:
-                    raise EOFError("it ends within a frame")
+                if self._frame is not None or not self._frames:
+                    raise EOFError("it ends within a frame" if self._frames else "it is empty")
                 return 0
-            frame = self._frame or self._new()
-            try:
-                self._out = memoryview(frame.decompress(chunk))
-            except ZstdError as error:
-                raise EOFError(str(error).removeprefix("zstd decompressor error: ")) from None
-            self._rest = frame.unused_data if frame.eof else b""
-            self._frame = None if frame.eof else frame
+            self._rest = b""
+            if self._frame is None and self._frames:
+                chunk = chunk.lstrip(b"\0")
+            if chunk:
+                self._decompress(chunk)
         n = min(len(buffer), len(self._out))
         buffer[:n], self._out = self._out[:n], self._out[n:]
         return n
 
+    def _decompress(self, chunk: bytes) -> None:
+        if self._frame is None:
+            self._frame = self._new()
+            self._frames += 1
+        try:
+            self._out = memoryview(self._frame.decompress(chunk))
+        except Exception as error:  # each library has its own
+            why = " ".join(str(error).split()).removeprefix("zstd decompressor error: ")
+            raise EOFError(why) from None
+        if self._frame.eof:
+            self._rest, self._frame = self._frame.unused_data, None
 
-_ERRORS: tuple[type[Exception], ...] = (EOFError, zlib.error, lzma.LZMAError)
+
+def _zstd() -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj()
+
 
 COMPRESSIONS = (
-    Compression("gzip", ".gz", b"\x1f\x8b", _gzip, (*_ERRORS, gzip.BadGzipFile)),
-    Compression("bzip2", ".bz2", b"BZh", _bz2, (*_ERRORS, OSError)),
-    Compression("xz", ".xz", b"\xfd7zXZ\0", _xz, _ERRORS),
-    Compression("zstd", ".zst", b"\x28\xb5\x2f\xfd", _zstd, _ERRORS),
+    Compression("gzip", ".gz", b"\x1f\x8b", partial(zlib.decompressobj, GZIP)),
+    Compression("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor),
+    Compression("xz", ".xz", b"\xfd7zXZ\0", lzma.LZMADecompressor),
+    Compression("zstd", ".zst", b"\x28\xb5\x2f\xfd", _zstd),
 )

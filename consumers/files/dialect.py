@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _csv import Reader
 
-__all__ = ["Dialect", "guessed_dialect", "rows_of"]
+__all__ = ["LONGEST_CELL", "Dialect", "guessed_dialect", "rows_of"]
 
 SEPARATORS = ",;\t|"
 QUOTES = "\"'"

@@ -53,7 +53,9 @@ def _decode_slowly(file: File, line: int, value: bytes, what: str) -> Record:
             before = error.doc[: error.pos]
             line += before.count("\n")
             byte = len(before.rpartition("\n")[2].encode())
-            why = f"{error.msg} at byte {byte + 1}"
+            why = f"{error.msg.removesuffix(' at')} at byte {byte + 1}"
+        elif "digits" in why:  # Python's advice is for programmers
+            why = "it has an integer with more than 4,300 digits"
         raise ConfigError(f"{file}: line {line} is not JSON ({why}); {what}") from None
     if not isinstance(record, dict):
         raise ConfigError(

@@ -183,12 +183,14 @@ def _place(line: int, byte: int) -> str:
 
 def _first_wrong(stream: BinaryIO, codec: str) -> tuple[int, int, int]:
     """Line and byte of it (from 0) of the first byte that cannot be decoded, and the byte."""
-    decoder = codecs.getincrementaldecoder(codec)()
     width = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(codec, codec.removesuffix("-sig"))
+    chunk = stream.read(1 << 16)
+    if codec == "utf-8-sig":  # the place of an error in its decoder depends on the mark
+        codec, chunk = "utf-8", chunk.removeprefix(codecs.BOM_UTF8) or stream.read(1 << 16)
+    decoder = codecs.getincrementaldecoder(codec)()
     lines, since = 0, 0  # bytes since the last line break
-    chunk = b"-"
-    while chunk:
-        chunk, before = stream.read(1 << 16), decoder.getstate()
+    while True:
+        before = decoder.getstate()
         wrong = -1
         try:
             text = decoder.decode(chunk, final=not chunk)
@@ -200,6 +202,6 @@ def _first_wrong(stream: BinaryIO, codec: str) -> tuple[int, int, int]:
         _, newline, tail = text.rpartition("\n")
         lines += text.count("\n")
         since = len(tail.encode(width)) + (0 if newline else since)
-        if wrong >= 0:
-            break
-    return lines, since, wrong
+        if wrong >= 0 or not chunk:
+            return lines, since, wrong
+        chunk = stream.read(1 << 16)

@@ -89,7 +89,7 @@ class File:
             try:
                 with compression.open(file) as inner:
                     yield inner
-            except compression.errors as error:
+            except EOFError as error:
                 raise ConfigError(
                     f"{self}: damaged {compression.name} file ({error}); fetch it again"
                 ) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -25,7 +26,7 @@ from consumers.files.cells import (
     is_number,
     values_of,
 )
-from consumers.files.dialect import Dialect, guessed_dialect, rows_of
+from consumers.files.dialect import LONGEST_CELL, Dialect, guessed_dialect, rows_of
 from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
 from consumers.files.file import File, shortened
 from consumers.files.format import (
@@ -151,6 +152,11 @@ class CsvReader:
         do = "double the quotes inside a cell, or give --quote none to read quotes as text"
         if "end of data" in why:
             why = "a quoted cell never ends"
+        if "field limit" in why:
+            why, do = (
+                f"a cell has more than {LONGEST_CELL:,} characters",
+                "close its quotes, or cut it",
+            )
         return ConfigError(f"{self._file}: line {rows.line_num} is not CSV ({why}); {do}")
 
     def _header(self, rows: Reader, types: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
@@ -182,9 +188,10 @@ class CsvReader:
         header[0] = header[0].removeprefix("\ufeff")
         if not header[0] and any(header) and ROW_NAMES not in header:
             header[0] = ROW_NAMES
-        for name in header:
-            if name and header.count(name) > 1:
-                raise ConfigError(f"{self._file}: the header has column {name!r} twice; {_NAME_IT}")
+        seen = Counter(filter(None, header))
+        if seen and seen.most_common(1)[0][1] > 1:
+            twice = shortened(seen.most_common(1)[0][0])
+            raise ConfigError(f"{self._file}: the header has column {twice!r} twice; {_NAME_IT}")
         for name, kind in types.items():
             if name not in header:
                 shown = shortened(", ".join(header))
@@ -254,11 +261,8 @@ def _value_in(header: Sequence[str]) -> str | None:
     >>> _value_in(["5.1", "setosa"]), _value_in(["1", "A11", "1"]), _value_in(["y", "0", "1"])
     ('5.1', '1', None)
     """
-    numbers = [cell.strip() for cell in header if cell.strip() and is_number(cell)]
-    for cell in numbers:
-        if not cell.isdigit() or numbers.count(cell) > 1:
-            return cell
-    return None
+    numbers = Counter(cell.strip() for cell in header if cell.strip() and is_number(cell))
+    return next((cell for cell, times in numbers.items() if not cell.isdigit() or times > 1), None)
 
 
 def _absent(cell: str, missing: frozenset[str] | None) -> bool:

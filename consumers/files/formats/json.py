@@ -33,9 +33,6 @@ class JsonReader(JsonlReader):
         if self._file.live and not self._begins_array():
             yield from super().records(wanted)
             return
-        if self._file.live and not self._begins_array():
-            yield from super().records(wanted)
-            return
         with text_of(self._file, self._encoding, "\n") as text:
             array = _Array(self._file, text)
             if array.next_character() == "[":
@@ -109,6 +106,10 @@ class _Array:
                 held = len(self._window) - self._at
                 if held < LONGEST_OBJECT and self._read(max(CHUNK, held)):
                     continue
+                if held >= LONGEST_OBJECT:
+                    raise self._wrong(
+                        f"an object has more than {LONGEST_OBJECT:,} characters"
+                    ) from None
                 # It is bad, or has no end: the slow decoder says why.
                 return len(self._window)
 

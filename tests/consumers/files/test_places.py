@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
-from consumers.files.compression import COMPRESSIONS
+from consumers.files.compression import COMPRESSIONS, Compression
 from consumers.files.format import Options
 from consumers.files.places import PLACES
 from consumers.files.source import FileSource, read_records
@@ -64,12 +64,16 @@ def test_compressed_file_is_read_by_its_name_or_its_first_bytes(
 def test_file_that_was_cut_or_damaged_is_never_read_as_if_it_were_whole(
     tmp_path: Path, suffix: str, name: str
 ) -> None:
-    """A cut at any place, and a flipped byte, are one line."""
+    """A cut at any place, a flipped byte, and a damaged second part are one line."""
     lines = ROWS if name == "a.csv" else b'{"x": 1}\n' * 5000
     whole = COMPRESS[suffix](lines)
     path = tmp_path / (name + suffix)
     said = {each.suffix: each.name for each in COMPRESSIONS}[suffix]
-    for damaged in (whole[:-1], whole[: len(whole) // 2], whole[:-5] + b"\0\1\2\3\4", b"plain"):
+    second = b"?" + whole[1:]
+    for damaged in (
+        *(whole[:-1], whole[: len(whole) // 2], whole[:-5] + b"\0\1\2\3\4", b"plain", b""),
+        *(whole + second, whole + whole[:3], whole + b"x,y\n"),
+    ):
         path.write_bytes(damaged)
 
         with pytest.raises(ConfigError, match=f"damaged {said} file") as caught:
@@ -78,13 +82,20 @@ def test_file_that_was_cut_or_damaged_is_never_read_as_if_it_were_whole(
         assert "\n" not in str(caught.value)
 
 
-@given(st.lists(st.binary(max_size=20_000), max_size=4), st.integers(1, 30_000))
-def test_zstd_gives_the_bytes_that_were_written(parts: list[bytes], step: int) -> None:
-    """Frames of any number and size, read in steps of any size."""
+@given(
+    st.sampled_from(COMPRESSIONS),
+    st.lists(st.binary(max_size=20_000), min_size=1, max_size=4),
+    st.integers(1, 30_000),
+    st.integers(0, 2).map(lambda n: 4 * n),
+)
+def test_compressed_bytes_are_those_that_were_written(
+    kind: Compression, parts: list[bytes], step: int, padding: int
+) -> None:
+    """Frames of any number and size, with zero bytes after each, read in steps of any size."""
     import io
 
-    [zstd] = [each for each in COMPRESSIONS if each.suffix == ".zst"]
-    stream = zstd.open(io.BytesIO(b"".join(map(COMPRESS[".zst"], parts))))
+    frames = (COMPRESS[kind.suffix](part) + bytes(padding) for part in parts)
+    stream = kind.open(io.BytesIO(b"".join(frames)))
     found = b"".join(iter(lambda: stream.read(step), b""))
 
     assert found == b"".join(parts)

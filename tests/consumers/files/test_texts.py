@@ -124,6 +124,12 @@ def test_other_alphabet_is_refused_unless_its_encoding_is_named(
     ("name", "content", "said"),
     [
         ("a.csv", "x,y\nä,ö\nü,".encode() + b"\xff\n", "line 3, byte 4: 0xff is not UTF-8"),
+        ("a.csv", b"\xef\xbb\xbfx,y\n1,2\n3,\xff\n", "line 3, byte 3: 0xff is not UTF-8"),
+        ("a.csv", b"\xef\xbb\xbf\xff", "line 1, byte 1: 0xff is not UTF-8"),
+        ("a.csv", "x\n" + "y" * (2**24 + 1), "a cell has more than 16,777,216 characters"),
+        ("a.json", '[{"a": "' + "y" * (2**24 + 1), "an object has more than 16,777,216 char"),
+        ("a.jsonl", '{"a": ' + "9" * 5000, "it has an integer with more than 4,300 digits"),
+        ("a.jsonl", '{"a": "x', "(Unterminated string starting at byte 7)"),
         ("a.jsonl", b'{"a": 1}\n{"\xc3\xa9": "\xff"}\n', "line 2, byte 9: 0xff is not UTF-8"),
         ("a.json", b'[{"\xc3\xa9": 1},\n {"b": "\xff"}]', "line 2, byte 9: 0xff is not UTF-8"),
         ("a.csv", "x,y\n1,2\n".encode("utf-16-le"), "zero bytes, so it is no text; name its enc"),
