@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(_Placed).decode
 
 
 def position_of(prediction: bytes) -> PredictedPosition:
-    """The position of a prediction in JSON; an error if it is none."""
+    """The position of a prediction in JSON. msgspec.DecodeError if it is another record."""
     return _decode(prediction).position
 
 
@@ -122,7 +122,7 @@ class RecentPredictions:
 
     def _take(self, id_: str, value: bytes | None) -> None:
         """Keep a prediction. A record without a value deletes the one of its id in a compacted
-        topic; what is no prediction was written by another program."""
+        topic. Other records were written by another program, and are ignored."""
         if value is None:
             self._bytes -= len(self._kept.pop(id_, b""))
             return
