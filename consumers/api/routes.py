@@ -79,13 +79,13 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
     ]
 
 
-class _IdConvertor(StringConvertor):
+class _AnyId(StringConvertor):
     """An id may have any characters, also a slash (`%2F` is decoded before) and line breaks."""
 
     regex = "(?s:.+)"
 
 
-register_url_convertor("id", _IdConvertor())
+register_url_convertor("id", _AnyId())
 
 
 def _pattern(path: str) -> str:
