@@ -14,7 +14,7 @@ import keyword
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Annotated, Any, Final, NoReturn
 
@@ -22,7 +22,7 @@ import typer
 
 from consumers.base.address_space import MemoryLimitError, check_limits, one_blas_thread
 
-__all__ = ["COMMANDS", "application", "collect_rarely", "main", "short_of_memory"]
+__all__ = ["COMMANDS", "Commands", "application", "collect_rarely", "main", "short_of_memory"]
 
 # Messages of the library loader and of the thread start.
 NO_MEMORY = (
@@ -55,8 +55,20 @@ COMMANDS: Final = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+# A summary and the module with the function of the command, by name.
+Commands = Mapping[str, tuple[str, str]]
+
+
+def main(arguments: Sequence[str] | None = None, more: Commands | None = None) -> int:
+    """Run the command line; the exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after the program's name; by default those of the process.
+    more
+        Commands of another package.
+    """
     if arguments is None:  # the program's own process
         collect_rarely()
         one_blas_thread()
@@ -67,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     asked = next((argument for argument in given if not argument.startswith("-")), None)
     try:
-        application(asked)(args=given, prog_name="headwater")
+        application(asked, more)(args=given, prog_name="headwater")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
@@ -94,8 +106,9 @@ def collect_rarely() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def application(asked: str | None) -> typer.Typer:
-    """The commands; only name and summary for those that were not requested."""
+def application(asked: str | None, more: Commands | None = None) -> typer.Typer:
+    """The commands, with those of another package; only name and summary for those that were not
+    requested."""
     app = typer.Typer(
         name="headwater",
         no_args_is_help=True,
@@ -105,9 +118,11 @@ def application(asked: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name, summary in COMMANDS.items():
+    own = {name: (summary, _module(name)) for name, summary in COMMANDS.items()}
+    every = {**own, **(more or {})}
+    for name, (summary, module) in every.items():
         if name == asked:
-            app.command(name)(_reporting(_imported(name)))
+            app.command(name)(_reporting(_imported(name, module)))
         else:
             app.command(name, help=summary)(_not_asked)
     return app
@@ -136,12 +151,17 @@ def _options(
     """
 
 
-def _imported(name: str) -> Callable[..., None]:
+def _module(name: str) -> str:
+    """Of a command of this package: its name; `import_` for a keyword."""
+    return f"consumers.commands.{name}{'_' if keyword.iskeyword(name) else ''}"
+
+
+def _imported(name: str, module: str) -> Callable[..., None]:
     command: Callable[..., None]
     try:
         check_limits(name)
-        module = f"{name}_" if keyword.iskeyword(name) else name
-        command = getattr(importlib.import_module(f"consumers.commands.{module}"), module)
+        function = module.rpartition(".")[2]
+        command = getattr(importlib.import_module(module), function)
     except MemoryLimitError as error:  # written directly, because `_end` would load those libraries
         sys.stderr.write(f"headwater: {error}\n")
         raise SystemExit(1) from None

@@ -11,7 +11,15 @@ from typing import Self
 
 from consumers.api.contract import Label, PredictionRecord, Rejection
 from consumers.base.errors import HeadwaterError
-from headwater.exchange import ask_for, post, prediction_of, predictions_of, written_of
+from headwater.errors import ServiceError
+from headwater.exchange import (
+    ask_for,
+    known_prediction,
+    post,
+    prediction_of,
+    predictions_of,
+    written_of,
+)
 from headwater.http import AsyncHttpDoor
 from headwater.log import PredictionStream
 from headwater.records import (
@@ -123,6 +131,18 @@ class AsyncClient(ClientBase):
             body = await service.ask(ask_for(chunk, explain, len(found), record=record))
             found += predictions_of(body, len(found))
         return found
+
+    async def prediction(
+        self,
+        id: Id,  # noqa: A002  the name of the field
+    ) -> PredictionRecord | None:
+        """The newest prediction that was written for an id; see `Client.prediction`."""
+        try:
+            return prediction_of(await self._asked().ask(known_prediction(id)))
+        except ServiceError as error:
+            if error.status == 404 and error.problem is not None:
+                return None
+            raise
 
     def predictions(
         self,

@@ -6,13 +6,20 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as LateError
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from consumers.api.contract import Label, PredictionRecord, Rejection
 from consumers.base.errors import HeadwaterError
-from headwater.exchange import ask_for, post, prediction_of, predictions_of, written_of
+from headwater.errors import ServiceError
+from headwater.exchange import (
+    ask_for,
+    known_prediction,
+    post,
+    prediction_of,
+    predictions_of,
+    written_of,
+)
 from headwater.http import HttpDoor
-from headwater.log import PredictionStream
 from headwater.records import (
     Id,
     Prepared,
@@ -24,6 +31,9 @@ from headwater.records import (
     prepare_observations,
 )
 from headwater.settings import ClientBase, ClientSettings
+
+if TYPE_CHECKING:
+    from headwater.log import PredictionStream
 
 __all__ = ["Client"]
 
@@ -204,6 +214,22 @@ class Client(ClientBase):
             body = service.ask(ask_for(chunk, explain, len(found), record=record))
             found += predictions_of(body, len(found))
         return found
+
+    def prediction(self, id: Id) -> PredictionRecord | None:  # noqa: A002  the name of the field
+        """The newest prediction that was written for an id; None if it is not among the newest
+        10,000.
+
+        Raises
+        ------
+        ConfigError
+            The client is one of a log.
+        """
+        try:
+            return prediction_of(self._asked().ask(known_prediction(id)))
+        except ServiceError as error:
+            if error.status == 404 and error.problem is not None:
+                return None
+            raise
 
     def predictions(
         self,

@@ -15,11 +15,11 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import count
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from urllib.parse import quote
 
 import msgspec
 
-from consumers.api.bodies import JSON, LINES
-from consumers.api.contract import Appended, PredictionRecord, Problem, Rejection
+from consumers.api.contract import JSON, LINES, Appended, PredictionRecord, Problem, Rejection
 from consumers.base.errors import HeadwaterError, RecordError
 from headwater.errors import ServiceError
 from headwater.records import Prepared, Written
@@ -32,6 +32,7 @@ __all__ = [
     "Send",
     "ask_for",
     "conversation",
+    "known_prediction",
     "next_step",
     "post",
     "prediction_of",
@@ -45,13 +46,19 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
 
 
 class Request(NamedTuple):
-    """One operation. `first`: the number of its first record in the call; None: it has one."""
+    """One operation. `first`: the number of its first record in the call; None: it has one.
+    Without a body it is a GET."""
 
     path: str
     needs: Literal["read", "write"]
     body: bytes
     kind: str
     first: int | None
+
+    @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        return "POST" if self.body else "GET"
 
 
 class Reply(NamedTuple):
@@ -144,6 +151,17 @@ def ask_for(
         return post("/v1/predict?record=true", "write", records, first)
     query = f"?explain={explain}" if explain else ""
     return post(f"/v1/predict{query}", "read", records, first)
+
+
+def known_prediction(id_: str | int) -> Request:
+    """The request for the newest prediction of an id.
+
+    Examples
+    --------
+    >>> known_prediction("7/a#b").path
+    '/v1/predictions/7%2Fa%23b'
+    """
+    return Request(f"/v1/predictions/{quote(str(id_), safe='')}", "read", b"", JSON, None)
 
 
 def prediction_of(body: bytes) -> PredictionRecord:

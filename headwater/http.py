@@ -82,7 +82,8 @@ class HttpDoor:
             self._sleep(step.seconds)
             return None
         try:
-            found = self._client.post(request.path, **self._tokens.arguments(request, step))
+            arguments = self._tokens.arguments(request, step)
+            found = self._client.request(request.method, request.path, **arguments)
         except httpx.RequestError as error:
             return _why(error)
         return Reply(found.status_code, found.headers, found.content)
@@ -118,7 +119,8 @@ class AsyncHttpDoor:
             await asyncio.sleep(step.seconds)
             return None
         try:
-            found = await self._client.post(request.path, **self._tokens.arguments(request, step))
+            arguments = self._tokens.arguments(request, step)
+            found = await self._client.request(request.method, request.path, **arguments)
         except httpx.RequestError as error:
             return _why(error)
         return Reply(found.status_code, found.headers, found.content)

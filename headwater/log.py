@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 
@@ -21,23 +21,15 @@ from consumers.schemas.translate import Translator
 from consumers.transports import open_log
 from consumers.transports.positions import Positions, initial_positions
 from consumers.transports.protocol import Log
-from headwater.records import Prepared
+from headwater.records import Prepared, TopicNames
 
-__all__ = ["LogDoor", "PredictionStream", "TopicNames"]
+__all__ = ["LogDoor", "PredictionStream"]
 
 POLL_SECONDS = 0.1
 
 Values = Generator[tuple[Partition, int, bytes], None, None]
 
 _decode = msgspec.json.Decoder(PredictionRecord).decode
-
-
-class TopicNames(NamedTuple):
-    """The topics of a service; None: not known."""
-
-    observations: str | None = None
-    labels: str | None = None
-    predictions: str | None = None
 
 
 class LogDoor:

@@ -14,14 +14,14 @@ from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
-from consumers.codecs.json import LONGEST_ID
-from consumers.codecs.json_document import LARGEST_RECORD
-from consumers.offline.feed import encoded, field_of, timestamp_ms
+from consumers.codecs.encoded import encoded
+from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 
 __all__ = [
     "Id",
     "Prepared",
     "Time",
+    "TopicNames",
     "Written",
     "chunks",
     "prepare_features",
@@ -36,6 +36,14 @@ MOST_RECORDS = 1000  # of a chunk: what `[serve] max_records` accepts
 MOST_BYTES = 2**20  # of a chunk: what `[serve] max_body_bytes` accepts
 
 T = TypeVar("T")
+
+
+class TopicNames(NamedTuple):
+    """The topics of a service; None: not known."""
+
+    observations: str | None = None
+    labels: str | None = None
+    predictions: str | None = None
 
 
 class Written(RecordPosition):
@@ -77,6 +85,8 @@ def prepare_observations(
     >>> made.id, made.value
     ('7', b'{"x":1.5,"id":7}')
     """
+    from consumers.offline.feed import field_of
+
     for x, given, when in _rows(xs, ids, ts):
         _check(x)
         inside = field_of(x, id_field)
@@ -179,6 +189,8 @@ def _json(record: Mapping[str, object]) -> bytes:
 def _ms(when: Time | None) -> int | None:
     if when is None:
         return None
+    from consumers.offline.feed import timestamp_ms
+
     if isinstance(when, datetime):
         zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
         return round(zoned.timestamp() * 1000)

@@ -7,16 +7,17 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.secrets import without_login
-from consumers.config import Config, load
-from consumers.transports.registry import forms, local_path, transports
 from headwater.exchange import Retries
 from headwater.http import Tokens
-from headwater.log import LogDoor, TopicNames
-from headwater.records import Prepared, prepare_features, prepare_observations
+from headwater.records import Prepared, TopicNames, prepare_features, prepare_observations
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from headwater.log import LogDoor
 
 __all__ = ["ClientBase", "ClientSettings"]
 
@@ -46,11 +47,8 @@ class ClientSettings:
                 f"expected timeout above 0 and retries of 0 or more, got {self.timeout:g} and "
                 f"{self.retries}"
             )
-        if not self.over_http and _scheme(self.url) not in transports():
-            raise ConfigError(
-                f"expected http://HOST:PORT or a log as {forms(private=False)}, got "
-                f"{without_login(self.url)!r}"
-            )
+        if not self.over_http:
+            self._check_log()
         if self.over_http and (any(self.topics) or self.kafka):
             raise ConfigError("topics and kafka are for a log; a service knows them; remove them")
         if not self.over_http and (self.read_token or self.write_token or self.tls):
@@ -58,9 +56,20 @@ class ClientSettings:
                 "tokens and tls are for a service over HTTP; those of Kafka are in kafka={…}"
             )
 
+    def _check_log(self) -> None:
+        from consumers.transports.registry import forms, transports
+
+        if _scheme(self.url) not in transports():
+            raise ConfigError(
+                f"expected http://HOST:PORT or a log as {forms(private=False)}, got "
+                f"{without_login(self.url)!r}"
+            )
+
     @classmethod
     def from_config(cls, path: str | Path, timeout: float) -> ClientSettings:
         """Those of the log of a configuration."""
+        from consumers.config import load
+
         config = load(Path(path))
         port = config.serve.port or config.http.port
         return cls(
@@ -92,6 +101,9 @@ class ClientSettings:
 
     def log(self) -> LogDoor:
         """The log. ConfigError if its file does not exist: writing would create an empty one."""
+        from consumers.transports.registry import local_path
+        from headwater.log import LogDoor
+
         path = local_path(self.url)
         if path is not None and not os.path.exists(path):
             raise ConfigError(

@@ -17,8 +17,9 @@ import typer
 from typer.core import TyperCommand
 
 from consumers.base.errors import DEAD_LETTER_REASONS
-from consumers.cli import COMMANDS, application, main
+from consumers.cli import application, main
 from consumers.codecs.json import PredictionEncoder
+from headwater.cli import COMMANDS, MORE
 from stream.data.schema import Label
 from stream.decision.table import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
@@ -125,7 +126,7 @@ def command_lines(text: str) -> Iterator[list[str]]:
 @cache
 def command(name: str) -> TyperCommand:
     """The command of this name, with its options."""
-    group = typer.main.get_command(application(name))
+    group = typer.main.get_command(application(name, MORE))
     return group.commands[name]  # type: ignore[attr-defined]
 
 

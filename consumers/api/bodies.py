@@ -7,11 +7,10 @@ from typing import NamedTuple
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from consumers.api.contract import JSON, LINES
 from consumers.api.problems import ProblemError
 
 __all__ = ["JSON", "LINES", "RequestRecords", "drain", "read", "records_of"]
-
-JSON, LINES = "application/json", "application/x-ndjson"
 
 DRAINED = 4  # times the largest body: what is read of a refused one
 

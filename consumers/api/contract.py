@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "JSON",
+    "LINES",
     "Appended",
     "InferError",
     "InferInput",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 Label = str | int | bool
+JSON, LINES = "application/json", "application/x-ndjson"
 
 
 class Problem(msgspec.Struct, omit_defaults=True):

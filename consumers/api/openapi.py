@@ -13,7 +13,7 @@ from consumers.api import contract
 from consumers.api.bodies import JSON, LINES
 from consumers.api.operations import LABEL, OBSERVATION, OPERATIONS, UNNAMED, Operation
 from consumers.api.problems import MEDIA_TYPE, by_protocol
-from consumers.codecs.json import LONGEST_ID
+from consumers.codecs.json_document import LONGEST_ID
 from consumers.config import Config
 from stream.data.schema import HEAVIEST, LARGEST, LONGEST_LABEL
 

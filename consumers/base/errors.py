@@ -15,9 +15,10 @@ The message says what was expected, what came, and what to do.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from stream.errors import Reason
+if TYPE_CHECKING:
+    from stream.errors import Reason
 
 __all__ = [
     "DEAD_LETTER_REASONS",
@@ -39,8 +40,7 @@ __all__ = [
     "UnreadableCodecError",
 ]
 
-DeadLetterReason = Literal[
-    Reason,
+_OwnReason = Literal[
     "unparsable",  # not the declared format
     "oversize",  # larger than 1 MiB
     "unknown_schema",  # the registry does not know the id in its header
@@ -50,8 +50,21 @@ DeadLetterReason = Literal[
     "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
     "crash_poison",  # the process died each time it processed the record
 ]
-DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
+if TYPE_CHECKING:
+    DeadLetterReason: TypeAlias = Reason | _OwnReason
+    DEAD_LETTER_REASONS: tuple[str, ...]
 SCHEMA_REASONS = {"unknown_schema", "unusable_schema"}  # only of records with schemas
+
+
+def __getattr__(name: str) -> Any:
+    """The reasons, with those of the learning core, which takes a second to load: a client of a
+    service needs its errors and not the core."""
+    if name not in ("DeadLetterReason", "DEAD_LETTER_REASONS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from stream.errors import Reason
+
+    reasons = Literal[Reason, _OwnReason]
+    return reasons if name == "DeadLetterReason" else get_args(reasons)
 
 
 class HeadwaterError(Exception):

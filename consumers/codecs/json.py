@@ -23,7 +23,7 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
-from consumers.codecs.json_document import LARGEST_RECORD, RULES, SHORT, parse, plain
+from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
 from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Label, Schema
@@ -40,7 +40,6 @@ __all__ = [
     "parse",
 ]
 
-LONGEST_ID = 512
 
 Number = float | None
 Small = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]  # larger ones may be out of range

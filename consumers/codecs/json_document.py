@@ -24,6 +24,7 @@ from consumers.base.errors import RecordError
 __all__ = [
     "DEEPEST",
     "LARGEST_RECORD",
+    "LONGEST_ID",
     "RULES",
     "SHORT",
     "check_size",
@@ -35,6 +36,7 @@ __all__ = [
 RULES = 3
 
 LARGEST_RECORD = 1 << 20
+LONGEST_ID = 512  # characters
 DEEPEST = 128  # levels of nested objects and lists
 SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
 MOST_DIGITS = 4300  # of an integer: the most that both parsers accept

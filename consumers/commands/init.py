@@ -32,6 +32,7 @@ from consumers.commands.source import (
     flags,
     opened,
 )
+from consumers.commands.spam import BudgetOption, SpamOption, write_filter
 from consumers.transports.registry import forms, transport_of
 
 if TYPE_CHECKING:
@@ -97,6 +98,12 @@ IdFieldOption = Annotated[
     str | None,
     typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
 ]
+LabelOption = Annotated[
+    str | None, typer.Option(metavar="FIELD", help="The field that holds the label.")
+]
+LabelsOption = Annotated[
+    str | None, typer.Option(metavar="TOPIC", help="The topic of labels that come later.")
+]
 RegistryOption = Annotated[
     str | None,
     typer.Option(metavar="URL", help="The registry with the schemas of the topics."),
@@ -105,12 +112,8 @@ RegistryOption = Annotated[
 
 def init(
     source: SourceArgument = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="The field that holds the label.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="The topic of labels that come later.")
-    ] = None,
+    label: LabelOption = None,
+    labels: LabelsOption = None,
     transport: Annotated[
         str | None,
         typer.Option(metavar="URL", help=f"Where the topics are: {forms(private=False)}."),
@@ -133,6 +136,8 @@ def init(
     quote: QuoteOption = None,
     columns: ColumnsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    spam: SpamOption = False,
+    budget: BudgetOption = None,
     no_look: Annotated[
         bool, typer.Option("--no-look", help="Only infer fields: no checks, and no other models.")
     ] = False,
@@ -148,9 +153,13 @@ def init(
       headwater init phishing.csv --label is_phishing
       headwater init orders --labels refunds --transport kafka://localhost:9092
       headwater init payments --fields amount:numeric,country --label fraud
+      headwater init --spam filter
     """
     from consumers.config.propose import service_name
 
+    if spam or budget is not None:
+        write_filter(spam, source, file_format, name, output, budget, force=force)
+        return
     how = (file_format, sep, encoding, quote, columns)
     if fields or schema:
         given = Declaration(source, fields or (), schema, label, labels, transport, id_field)

@@ -13,7 +13,6 @@ from typing import BinaryIO
 
 from consumers.files.file import File
 from consumers.files.format import Record
-from consumers.mail.document import mail_id
 
 __all__ = ["LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
 
@@ -28,6 +27,8 @@ def mail_record(value: bytes, folder: str) -> Record:
     >>> mail_record(b"Message-ID: <7@x.org>\\n\\n", "Junk")
     {'id': '7@x.org', 'folder': 'Junk', 'mail': 'TWVzc2FnZS1JRDogPDdAeC5vcmc+Cgo='}
     """
+    from consumers.mail.document import mail_id  # the only one that needs a parser
+
     text = binascii.b2a_base64(value[:LARGEST], newline=False).decode()
     return {"id": mail_id(value), "folder": folder, "mail": text}
 

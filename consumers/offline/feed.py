@@ -8,7 +8,6 @@ keys, so that an observation and its label are in partitions of the same number.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, Final
 
-import msgspec
-
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
+from consumers.codecs.encoded import encoded
 from consumers.config.units import duration_ms
 
 __all__ = [
@@ -39,19 +37,6 @@ __all__ = [
 # Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
 _FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
-
-
-def _plain(value: object) -> object:
-    """A scalar of numpy as the number that it is."""
-    item = getattr(value, "item", None)
-    if item is None:
-        raise TypeError(f"{type(value).__name__} is no JSON value")
-    return item()
-
-
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
-_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
-_ascii_encoder = json.JSONEncoder(separators=(",", ":"), default=_plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,24 +410,6 @@ def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
     first, rest = name.split(".", 1)
     inner = record.get(first)
     return {**record, first: _without(inner, rest)} if isinstance(inner, dict) else record
-
-
-def encoded(value: Mapping[str, object]) -> bytes:
-    """A record as JSON.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It has a value that JSON does not have, or contains itself.
-    """
-    try:
-        made = _encode(value)
-        # The standard library keeps an Infinity, which the service then rejects. msgspec turns it
-        # into null, which would be taken for a missing value. A search for one byte is the fastest.
-        suspect = b"u" in made and b"null" in made
-        return _encoder.encode(value).encode() if suspect else made
-    except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
-        return _ascii_encoder.encode(value).encode()
 
 
 def _due(label: _Waiting) -> Outgoing:

@@ -1,0 +1,243 @@
+"""A mail as a program between mail servers handles it: its id, what is sent, the headers added.
+
+Rule: the bytes of a mail are never changed, except that `X-Headwater` headers of others are renamed
+and own ones are added above the first. Only the headers are looked at, so no parser is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from consumers.api.contract import PredictionRecord
+
+__all__ = ["LARGEST", "Verdict", "bare", "mail_key", "mail_record", "stamped", "verdict_of"]
+
+LARGEST = 750_000  # bytes of a mail that are sent; as the readers of files
+LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
+COMPARED = 100_000  # bytes of the body in the digest
+WIDEST = 76  # columns of a header line
+LONGEST_REASON = 40
+HEADER, OLD = b"X-Headwater", b"X-Was-Headwater"
+
+# What programs write into a mail after its delivery. Some say where it was filed.
+_LATER = re.compile(
+    rb"(?:x-headwater[\w-]*|x-was-headwater[\w-]*|status|x-status|x-keywords|x-uid|x-imap(?:base)?|"
+    rb"x-mozilla-(?:status2?|keys)|x-gmail-labels|x-evolution(?:-source)?)$",
+    re.IGNORECASE,
+)
+_OURS = re.compile(rb"x-headwater", re.IGNORECASE)
+_NAME = re.compile(rb"([!-9;-~]+)[ \t]*:")
+_ENVELOPE = (b"From ", b">From ")
+_OTHER = re.compile(r"[^\w.@$+=!~-]", re.ASCII)  # of a Message-ID in an id
+_IDENTIFYING = (b"message-id", b"from", b"date", b"subject")
+
+Word = Literal["spam", "unsure", "ham"]
+
+
+class Verdict(NamedTuple):
+    """What a service says of a mail.
+
+    Parameters
+    ----------
+    word
+        `spam`, `unsure` or `ham`.
+    score
+        The probability of spam.
+    model
+        The model that predicted: name, type, and how many labels it had learned.
+    reasons
+        Features with their share of the log-odds of spam, the largest first.
+    """
+
+    word: Word
+    score: float
+    model: str
+    reasons: Sequence[tuple[str, float]] = ()
+
+
+def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
+    """The verdict of a prediction: its decision, or without `[decision]` the most probable label.
+
+    Parameters
+    ----------
+    made
+        The prediction.
+    spam
+        The label of spam, as text.
+
+    Raises
+    ------
+    ValueError
+        The decision is no label, so it does not say what is spam.
+
+    Examples
+    --------
+    >>> from consumers.api.contract import Champion, DecidedAction, PredictedPosition
+    >>> from consumers.api.contract import PredictionRecord
+    >>> by, at = Champion("mail", "spam", 40), PredictedPosition("mail", 0, 7)
+    >>> shares = [("spam", 0.75), ("ham", 0.25)]
+    >>> made = PredictionRecord("7", "spam", shares, by, at, 0, decision=DecidedAction(None, None))
+    >>> verdict_of(made)
+    Verdict(word='unsure', score=0.75, model='mail/spam/40', reasons=())
+    """
+    shares = {_text(label): p for label, p in made.probabilities}
+    action = made.prediction if made.decision is None else made.decision.action
+    if action is not None and _text(action) not in shares:
+        known = ", ".join(shares) or "none"
+        raise ValueError(
+            f"expected a decision that is a label ({known}), got {_text(action)!r}; use [decision] "
+            "max_false_positive_rate, or actions named like the labels"
+        )
+    word: Word = "ham"
+    if action is None:
+        word = "unsure"
+    elif _text(action) == spam:
+        word = "spam"
+    why = made.explanation
+    sign = 1.0 if made.prediction is not None and _text(made.prediction) == spam else -1.0
+    reasons = [] if why is None else [(name, sign * share) for name, share in why.top]
+    by = made.model
+    model = f"{by.name}/{by.type}/{by.learned}"
+    return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons))
+
+
+def mail_key(value: bytes) -> str:
+    """The id of a mail: its Message-ID and a digest, which no hop and no mail program changes.
+
+    The digest is of `Message-ID`, `From`, `Date`, `Subject` and the body. White space is folded,
+    and other headers do not count, because servers and mail programs add some. A spammer may repeat
+    the Message-ID of another mail, but not its digest.
+
+    Examples
+    --------
+    >>> mail_key(b"Message-ID: <7@a.org>\\nSubject: hi\\n\\nyou\\n")
+    '7@a.org#94fe1b018f1680da'
+    >>> mail_key(b"X: y\\r\\nMessage-ID:  <7@a.org>\\r\\nSubject:\\r\\n hi\\r\\n\\r\\nyou \\r\\n")
+    '7@a.org#94fe1b018f1680da'
+    """
+    lines, body = _parted(value[:LARGEST])
+    found: dict[bytes, bytes] = {}
+    for name, field in _fields(lines):
+        low = name.lower()
+        if low in _IDENTIFYING and low not in found:
+            found[low] = b" ".join(field[len(name) :].lstrip(b" \t").lstrip(b":").split())
+    text = b"\n".join(line.rstrip() for line in body.splitlines())[:COMPARED].rstrip()
+    hashed = hashlib.sha256()
+    for part in (*(found.get(name, b"") for name in _IDENTIFYING), text):
+        hashed.update(b"%d:" % len(part) + part)
+    shown = found.get(b"message-id", b"").strip(b"<>").decode("ascii", "ignore")
+    return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
+
+
+def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
+    """The observation of a mail, as a request has it.
+
+    Examples
+    --------
+    >>> mail_record(b"Subject: hi\\nX-Headwater: ham\\n\\n")["mail"]
+    'U3ViamVjdDogaGkKCg=='
+    """
+    return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
+
+
+def bare(value: bytes) -> bytes:
+    """The mail without what was written after its delivery, such as an earlier verdict.
+
+    A verdict in the mail would be the best evidence of all, and so the model would learn itself.
+    """
+    lines, body = _parted(value)
+    if lines and lines[0].startswith(_ENVELOPE):
+        lines = lines[1:]
+    kept = [field for name, field in _fields(lines) if not _LATER.match(name)]
+    return b"".join(kept) + body
+
+
+def stamped(value: bytes, verdict: Verdict) -> bytes:
+    """The mail with the headers of a verdict above its own. Those of others are renamed.
+
+    Examples
+    --------
+    >>> mail = b"X-Headwater: ham\\nSubject: hi\\n\\n"
+    >>> made = stamped(mail, Verdict("spam", 0.998, "mail/spam/40", [("prize", 2.5)]))
+    >>> print(made.decode())
+    X-Headwater: spam score=0.998000 model=mail/spam/40
+    X-Headwater-Why: prize=+2.50
+    X-Was-Headwater: ham
+    Subject: hi
+    <BLANKLINE>
+    <BLANKLINE>
+    """
+    lines, body = _parted(value)
+    end = b"\r\n" if value.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    envelope = b""
+    if lines and lines[0].startswith(_ENVELOPE):  # of an mbox; it stays the first line
+        envelope, lines = lines[0], lines[1:]
+    fields = [
+        OLD + field[len(HEADER) :] if _OURS.match(name) else field for name, field in _fields(lines)
+    ]
+    return envelope + _headers(verdict, end) + b"".join(fields) + body
+
+
+def _headers(verdict: Verdict, end: bytes) -> bytes:
+    words = [verdict.word, f"score={verdict.score:.6f}", f"model={_ascii(verdict.model, 200)}"]
+    lines = _folded(f"{HEADER.decode()}:", words)
+    if verdict.reasons:
+        why = [f"{_ascii(name, LONGEST_REASON)}={share:+.2f}" for name, share in verdict.reasons]
+        lines += _folded(f"{HEADER.decode()}-Why:", why)
+    return b"".join(line.encode("ascii") + end for line in lines)
+
+
+def _folded(head: str, words: Sequence[str]) -> list[str]:
+    """A header of these words in lines of at most `WIDEST` columns, if the words are shorter."""
+    lines = [head]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) <= WIDEST or lines[-1] == head:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"\t{word}")
+    return lines
+
+
+def _ascii(text: str, most: int) -> str:
+    """The text in visible ASCII: anything else, and `%`, in percent-encoding."""
+    return quote(text[:most], safe="!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def _text(label: object) -> str:
+    """A label as text, as JSON writes it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _parted(value: bytes) -> tuple[list[bytes], bytes]:
+    """The lines of the headers with their ends, and the rest with the empty line before it."""
+    at = 0
+    lines: list[bytes] = []
+    while at < len(value):
+        next_ = value.find(b"\n", at) + 1 or len(value)
+        line = value[at:next_]
+        if line in (b"\n", b"\r\n"):
+            break
+        lines.append(line)
+        at = next_
+    return lines, value[at:]
+
+
+def _fields(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Name and bytes of each header with its folded lines; b"" for a line that is no header."""
+    name, held = b"", b""
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and held:
+            held += line
+            continue
+        if held:
+            yield name, held
+        match = _NAME.match(line)
+        name, held = (match[1] if match else b""), line
+    if held:
+        yield name, held
