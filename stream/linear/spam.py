@@ -346,15 +346,36 @@ class SpamScorer(Learner):
         >>> found.log_odds > 0, found.records["spam"] > 0.9, found.records["ham"]
         (True, True, 0.0)
         """
+        odds, counts = self.evidence_columns(np.array(list(ids), dtype=np.int64), label, against)
+        classes = self.classes
+        records = (dict(zip(classes, row, strict=True)) for row in counts.tolist())
+        return [*map(FeatureEvidence, odds.tolist(), records)]
+
+    def evidence_columns(
+        self,
+        ids: NDArray[np.int64],
+        label: Label | None = None,
+        against: Label | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """`evidence_of` as columns: log_odds (ids,), and records (ids, classes). Pure.
+
+        Examples
+        --------
+        >>> model = SpamScorer()
+        >>> model.learn_many([{"text": "free"}, {"text": "lunch"}], ["spam", "ham"])
+        >>> ids = np.array([found.id for found in model.features_of({"text": "free"})])
+        >>> odds, records = model.evidence_columns(ids, "spam", "ham")
+        >>> odds.shape == ids.shape, records.shape == (ids.size, 2)
+        (True, True)
+        """
         a, b = self._compared(label, against, None)
-        view, place = self._places(np.array(list(ids), dtype=np.int64))
+        view, place = self._places(ids)
         alone = np.ones(VIEWS, dtype=np.int64)
         terms = self._terms(place, view, a, alone) - self._terms(place, view, b, alone)
-        s, classes = self._tables, self.classes
-        counts = s.cell[place, : len(classes)] / s.unit[0]
+        s = self._tables
+        counts = s.cell[place, : len(self.classes)] / s.unit[0]
         counts[place < 0] = 0.0
-        records = (dict(zip(classes, row, strict=True)) for row in counts.tolist())
-        return [*map(FeatureEvidence, terms[1 + VIEWS :].tolist(), records)]
+        return terms[1 + VIEWS :], counts
 
     def _terms(
         self,
