@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "export": "Write the model to a file, for Python or a new service.",
     "import": "Start a new service from a model file.",
     "audit": "Make one prediction again, bit for bit, and explain it.",
+    "tokens": "Show the spammiest and hammiest features of a spam filter.",
     "promote": "Make a challenger the champion whose predictions are written.",
     "relearn": "Learn all records again with new settings of the model.",
     "rollback": "Remove what the model has learned since a moment.",

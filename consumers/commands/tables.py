@@ -19,7 +19,7 @@ from stream.decision.risk import named
 from stream.evaluate.quality import window_title
 from stream.evaluate.table import KINDS, Column, columns
 
-__all__ = ["renderable", "show", "show_standings", "standings"]
+__all__ = ["printable", "renderable", "show", "show_standings", "standings", "table_of"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 MOST_COLUMNS = 6  # of scores, in addition to the window
@@ -137,7 +137,7 @@ def _scores(
     scores: Mapping[str, Any], of: str = "window", title: Callable[[str], str] = window_title
 ) -> Group:
     """Scores of predicted classes with their baselines; then of probabilities with the prior."""
-    table = _table(of, "scored", "accuracy", "log loss", "majority", "no-change")
+    table = table_of(of, "scored", "accuracy", "log loss", "majority", "no-change")
     for window, row in scores.items():
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
         accuracy, majority, no_change = (_share(value) for value in shares)
@@ -152,7 +152,7 @@ def _further(
     scores: Mapping[str, Any], shown: Sequence[Column], of: str, title: Callable[[str], str]
 ) -> Table:
     """These scores of each window or model."""
-    table = _table(of, *(column.title for column in shown))
+    table = table_of(of, *(column.title for column in shown))
     for window, row in scores.items():
         cells = ((_share if c.unit == "share" else _number)(row[c.id]) for c in shown)
         table.add_row(title(window), *cells)
@@ -175,7 +175,7 @@ def _parts(shown: Sequence[Column]) -> list[Sequence[Column]]:
 def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int]]) -> Table:
     """Precision, recall and F1 by class; a dash without a case, such as the precision of a class
     that was never predicted."""
-    table = _table("class", "precision", "recall", "F1", "support")
+    table = table_of("class", "precision", "recall", "F1", "support")
     predicted = [sum(column) for column in zip(*counts, strict=True)]
     predicted += [0] * (len(classes) - len(predicted))
     rows = list(zip(classes, predicted, strict=True))
@@ -193,7 +193,7 @@ def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int
 
 def _confusion(confusion: Mapping[str, Any]) -> Table:
     names = [_plain(label) for label in confusion["labels"]]
-    table = _table("true \\ predicted", *names)
+    table = table_of("true \\ predicted", *names)
     for name, counts in zip(names, confusion["counts"], strict=True):
         table.add_row(name, *(f"{count:,}" for count in counts))
     return table
@@ -202,7 +202,7 @@ def _confusion(confusion: Mapping[str, Any]) -> Table:
 def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Champion and challengers, with the comparison of each challenger."""
     others = ("accuracy", "log loss", "won", "lost", "e-value", "Brier less", "95 % interval")
-    table = _table("model", *others)
+    table = table_of("model", *others)
     for row in rows:
         if row.get("failed"):
             table.add_row(row["name"], "failed")
@@ -262,7 +262,7 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
     ]
     for reason, first in results["dead_letter_details"].items():
         where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]
-        out.append(Text.assemble(f"  first {reason}, at {where}: ", _printable(first["detail"])))
+        out.append(Text.assemble(f"  first {reason}, at {where}: ", printable(first["detail"])))
     confusion = results["confusion"]
     recall = only_one_scored(results["labels"], confusion["labels"], confusion["counts"])
     if recall is not None:
@@ -285,7 +285,7 @@ def _drift(results: Mapping[str, Any] | None) -> list[Text]:
         what = f"{alarm['detector']} on {alarm['on']}"
         change = f"from {alarm['before']:.4g} to {alarm['after']:.4g}"
         lines.append(f"  {what} {change} at {alarm['topic']} {alarm['offset']}")
-    return [Text(_printable(line)) for line in lines]
+    return [Text(printable(line)) for line in lines]
 
 
 def _verification(found: Mapping[str, Any] | None) -> list[Text]:
@@ -320,7 +320,14 @@ def _gap(value: float | None) -> str:
     return "a score exists on one side only" if value is None else f"{value:.3g}"
 
 
-def _table(first: str, *others: str | Text) -> Table:
+def table_of(first: str, *others: str | Text) -> Table:
+    """A table whose first column is on the left and whose others are on the right.
+
+    Examples
+    --------
+    >>> len(table_of("class", "recall", "F1").columns)
+    3
+    """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(Text(first))
     for name in others:
@@ -336,10 +343,17 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A text from a record, with its control codes and invisible characters escaped.
+
+    Examples
+    --------
+    >>> printable("né"), printable("a\\x1b[31m")
+    ('né', "'a\\\\x1b[31m'")
+    """
     return text if text.isprintable() and text else repr(text)
 
 
 def _plain(label: Any) -> Text:
-    text = _printable(named(label))
+    text = printable(named(label))
     return Text(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…")
