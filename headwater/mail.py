@@ -1,42 +1,29 @@
 """A mail as a program between mail servers handles it: its id, what is sent, the headers added.
 
 Rule: the bytes of a mail are never changed, except that `X-Headwater` headers of others are renamed
-and own ones are added above the first. Only the headers are looked at, so no parser is needed.
+and own ones are added above the first.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
+
+from consumers.mail.envelope import ENVELOPE, LARGEST, bare, fields_of, mail_key, parted
 
 if TYPE_CHECKING:
     from consumers.api.contract import PredictionRecord
 
 __all__ = ["LARGEST", "Verdict", "bare", "mail_key", "mail_record", "stamped", "verdict_of"]
 
-LARGEST = 750_000  # bytes of a mail that are sent; as the readers of files
-LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
-COMPARED = 100_000  # bytes of the body in the digest
 WIDEST = 76  # columns of a header line
 LONGEST_REASON = 40
 HEADER, OLD = b"X-Headwater", b"X-Was-Headwater"
 
-# What programs write into a mail after its delivery. Some say where it was filed.
-_LATER = re.compile(
-    rb"(?:x-headwater[\w-]*|x-was-headwater[\w-]*|status|x-status|x-keywords|x-uid|x-imap(?:base)?|"
-    rb"x-mozilla-(?:status2?|keys)|x-gmail-labels|x-evolution(?:-source)?)$",
-    re.IGNORECASE,
-)
 _OURS = re.compile(rb"x-headwater", re.IGNORECASE)
-_NAME = re.compile(rb"([!-9;-~]+)[ \t]*:")
-_ENVELOPE = (b"From ", b">From ")
-_OTHER = re.compile(r"[^\w.@$+=!~-]", re.ASCII)  # of a Message-ID in an id
-_IDENTIFYING = (b"message-id", b"from", b"date", b"subject")
-
 Word = Literal["spam", "unsure", "ham"]
 
 
@@ -107,34 +94,6 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons))
 
 
-def mail_key(value: bytes) -> str:
-    """The id of a mail: its Message-ID and a digest, which no hop and no mail program changes.
-
-    The digest is of `Message-ID`, `From`, `Date`, `Subject` and the body. White space is folded,
-    and other headers do not count, because servers and mail programs add some. A spammer may repeat
-    the Message-ID of another mail, but not its digest.
-
-    Examples
-    --------
-    >>> mail_key(b"Message-ID: <7@a.org>\\nSubject: hi\\n\\nyou\\n")
-    '7@a.org#94fe1b018f1680da'
-    >>> mail_key(b"X: y\\r\\nMessage-ID:  <7@a.org>\\r\\nSubject:\\r\\n hi\\r\\n\\r\\nyou \\r\\n")
-    '7@a.org#94fe1b018f1680da'
-    """
-    lines, body = _parted(value[:LARGEST])
-    found: dict[bytes, bytes] = {}
-    for name, field in _fields(lines):
-        low = name.lower()
-        if low in _IDENTIFYING and low not in found:
-            found[low] = b" ".join(field[len(name) :].lstrip(b" \t").lstrip(b":").split())
-    text = b"\n".join(line.rstrip() for line in body.splitlines())[:COMPARED].rstrip()
-    hashed = hashlib.sha256()
-    for part in (*(found.get(name, b"") for name in _IDENTIFYING), text):
-        hashed.update(b"%d:" % len(part) + part)
-    shown = found.get(b"message-id", b"").strip(b"<>").decode("ascii", "ignore")
-    return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
-
-
 def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
     """The observation of a mail, as a request has it.
 
@@ -144,18 +103,6 @@ def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
     'U3ViamVjdDogaGkKCg=='
     """
     return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
-
-
-def bare(value: bytes) -> bytes:
-    """The mail without what was written after its delivery, such as an earlier verdict.
-
-    A verdict in the mail would be the best evidence of all, and so the model would learn itself.
-    """
-    lines, body = _parted(value)
-    if lines and lines[0].startswith(_ENVELOPE):
-        lines = lines[1:]
-    kept = [field for name, field in _fields(lines) if not _LATER.match(name)]
-    return b"".join(kept) + body
 
 
 def stamped(value: bytes, verdict: Verdict) -> bytes:
@@ -173,13 +120,14 @@ def stamped(value: bytes, verdict: Verdict) -> bytes:
     <BLANKLINE>
     <BLANKLINE>
     """
-    lines, body = _parted(value)
+    lines, body = parted(value)
     end = b"\r\n" if value.partition(b"\n")[0].endswith(b"\r") else b"\n"
     envelope = b""
-    if lines and lines[0].startswith(_ENVELOPE):  # of an mbox; it stays the first line
+    if lines and lines[0].startswith(ENVELOPE):  # of an mbox; it stays the first line
         envelope, lines = lines[0], lines[1:]
     fields = [
-        OLD + field[len(HEADER) :] if _OURS.match(name) else field for name, field in _fields(lines)
+        OLD + field[len(HEADER) :] if _OURS.match(name) else field
+        for name, field in fields_of(lines)
     ]
     return envelope + _headers(verdict, end) + b"".join(fields) + body
 
@@ -206,38 +154,9 @@ def _folded(head: str, words: Sequence[str]) -> list[str]:
 
 def _ascii(text: str, most: int) -> str:
     """The text in visible ASCII: anything else, and `%`, in percent-encoding."""
-    return quote(text[:most], safe="!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
+    return quote(text.replace(": ", ":")[:most], safe="!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _text(label: object) -> str:
     """A label as text, as JSON writes it."""
     return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def _parted(value: bytes) -> tuple[list[bytes], bytes]:
-    """The lines of the headers with their ends, and the rest with the empty line before it."""
-    at = 0
-    lines: list[bytes] = []
-    while at < len(value):
-        next_ = value.find(b"\n", at) + 1 or len(value)
-        line = value[at:next_]
-        if line in (b"\n", b"\r\n"):
-            break
-        lines.append(line)
-        at = next_
-    return lines, value[at:]
-
-
-def _fields(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Name and bytes of each header with its folded lines; b"" for a line that is no header."""
-    name, held = b"", b""
-    for line in lines:
-        if line[:1] in (b" ", b"\t") and held:
-            held += line
-            continue
-        if held:
-            yield name, held
-        match = _NAME.match(line)
-        name, held = (match[1] if match else b""), line
-    if held:
-        yield name, held

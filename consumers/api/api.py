@@ -20,6 +20,7 @@ from consumers.api.bodies import RequestRecords
 from consumers.api.problems import ProblemError
 from consumers.api.published import Published
 from consumers.api.recent import RecentPredictions, position_of
+from consumers.api.rspamd import checked
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
@@ -122,6 +123,11 @@ class Api:
                 rejection = contract.Rejection(i, answer.reason, answer.detail)
                 out.append(msgspec.json.encode(rejection))
         return out
+
+    def checked(self, mail: bytes) -> contract.RspamdReply:
+        """The verdict on a mail, in the shape of rspamd; see `consumers.api.rspamd`."""
+        answerer, _ = self.answerer(None)
+        return checked(self._config, answerer, mail, _now())
 
     def model(self, shard: int | None) -> contract.ModelStatus:
         """What the model is and how good it is."""

@@ -10,8 +10,9 @@ from starlette.requests import ClientDisconnect, Request
 from consumers.api.contract import JSON, LINES
 from consumers.api.problems import ProblemError
 
-__all__ = ["JSON", "LINES", "RequestRecords", "drain", "read", "records_of"]
+__all__ = ["JSON", "LINES", "RequestRecords", "drain", "read", "read_start", "records_of"]
 
+DROPPED = 64 * 2**20  # bytes of a long mail after those that are looked at
 DRAINED = 4  # times the largest body: what is read of a refused one
 
 _objects = msgspec.json.Decoder(list[msgspec.Raw])
@@ -46,6 +47,29 @@ async def read(request: Request, most: int) -> bytes:
             if len(body) > most:
                 await drain(request, most)
                 raise too_long
+    except ClientDisconnect:
+        raise ProblemError(400, "expected the whole body, but the client has gone") from None
+    return bytes(body)
+
+
+async def read_start(request: Request, most: int) -> bytes:
+    """The first `most` bytes of a body. The rest is read and dropped, up to `DROPPED` bytes.
+
+    Raises
+    ------
+    ProblemError
+        It is longer than that (413), or the client has gone.
+    """
+    body, dropped = bytearray(), 0
+    try:
+        async for piece in request.stream():
+            taken = piece[: most - len(body)]
+            body += taken
+            dropped += len(piece) - len(taken)
+            if dropped > DROPPED:
+                raise ProblemError(
+                    413, f"expected a body of up to {most + DROPPED:,} bytes, got more"
+                )
     except ClientDisconnect:
         raise ProblemError(400, "expected the whole body, but the client has gone") from None
     return bytes(body)

@@ -22,6 +22,8 @@ __all__ = [
     "Problem",
     "RecordPosition",
     "Rejection",
+    "RspamdReply",
+    "RspamdSymbol",
     "ServerMetadata",
     "TensorMetadata",
 ]
@@ -133,6 +135,29 @@ class ModelStatus(msgspec.Struct):
     classes: list[Label]
     experts: dict[str, float]
     scores: dict[str, dict[str, float | None]]
+
+
+class RspamdSymbol(msgspec.Struct):
+    """A symbol of rspamd: the verdict with its score; `options` are its reasons."""
+
+    name: str
+    score: float
+    metric_score: float
+    description: str
+    options: list[str]
+
+
+class RspamdReply(msgspec.Struct, rename={"message_id": "message-id"}):
+    """A verdict as rspamd answers it. Scores are log-odds of spam; `action` is `add header` or
+    `no action`, and `milter` has the header to add."""
+
+    is_skipped: bool
+    score: float
+    required_score: float
+    action: str
+    symbols: dict[str, RspamdSymbol]
+    message_id: str
+    milter: dict[str, Any]
 
 
 class TensorMetadata(msgspec.Struct):

@@ -122,6 +122,9 @@ def _operation(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
             many = {"type": "array", "items": one}
             body = {JSON: {"schema": {"anyOf": [one, many]}}, LINES: {"schema": {"type": "string"}}}
         out["requestBody"] = {"required": True, "content": body}
+    if operation.raw:
+        text = {"schema": {"type": "string", "minLength": 1}}
+        out["requestBody"] = {"required": True, "content": {operation.raw: text}}
     return out
 
 

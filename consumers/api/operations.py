@@ -14,9 +14,10 @@ from starlette.responses import Response
 
 from consumers.api import contract, inference
 from consumers.api.api import Api
-from consumers.api.bodies import JSON, LINES, RequestRecords, read, records_of
+from consumers.api.bodies import JSON, LINES, RequestRecords, read, read_start, records_of
 from consumers.api.problems import ProblemError
 from consumers.config.serve import ServeConfig
+from consumers.mail.envelope import LARGEST
 
 __all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation", "Parameter"]
 
@@ -69,7 +70,7 @@ class Operation(NamedTuple):
 
     `accepts`: type of a record of the body, or the name of its schema; None without a body.
     `lines`: whether many records can come at once. `returns`: status and type of the answer.
-    `problems`: the other statuses.
+    `problems`: the other statuses. `raw`: the media type of a body that is no JSON.
     """
 
     method: str
@@ -82,6 +83,7 @@ class Operation(NamedTuple):
     lines: bool = False
     parameters: tuple[Parameter, ...] = ()
     problems: tuple[int, ...] = ()
+    raw: str = ""
 
 
 async def _predict(asked: Asked) -> Response:
@@ -155,6 +157,13 @@ async def _infer(asked: Asked) -> Response:
     return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))
 
 
+async def _rspamd(asked: Asked) -> Response:
+    if asked.request.headers.get("compression"):
+        raise ProblemError(415, "expected a mail without Compression, got one; switch it off")
+    body = await read_start(asked.request, LARGEST)
+    return _json(asked.api.checked(body))
+
+
 def _check_name(asked: Asked) -> None:
     if asked.request.path_params["name"] != asked.name:
         raise ProblemError(404, f"expected the model {asked.name!r}, which is the only one")
@@ -224,6 +233,12 @@ OPERATIONS: tuple[Operation, ...] = (
         *(_explain, "read", (200, contract.PredictionRecord)),
         parameters=(_ID, _EXPLAIN),
         problems=(400, 404, 422, *_LOG),
+    ),
+    Operation(
+        *("POST", "/checkv2", "A verdict on a mail, in the shape of rspamd; nothing is learned"),
+        *(_rspamd, "read", (200, contract.RspamdReply)),
+        problems=(400, 404, 413, 415, 422, 503),
+        raw="message/rfc822",
     ),
     Operation(
         *("GET", "/v2", "The server (Open Inference Protocol)"),

@@ -13,10 +13,9 @@ from typing import BinaryIO
 
 from consumers.files.file import File
 from consumers.files.format import Record
+from consumers.mail.envelope import LARGEST
 
 __all__ = ["LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
-
-LARGEST = 750_000  # bytes of a mail: with base64 it is below the bound of a JSON record
 
 
 def mail_record(value: bytes, folder: str) -> Record:

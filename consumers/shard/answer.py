@@ -171,6 +171,12 @@ class Answerer:
         self._decoder = copy.spec.decoder()
 
     @property
+    def threshold(self) -> float | None:
+        """The probability from which a record is flagged now; None without a budget, or while
+        nothing is flagged."""
+        return None if self._budget is None else self._budget.threshold
+
+    @property
     def explains(self) -> bool:
         """Whether the model explains its predictions."""
         return explainable(self._learner)

@@ -107,7 +107,7 @@ def _learned(
     from headwater.mail import mail_record
 
     seen: dict[str, str] = {}
-    with Meter("mails learned", None) as meter:
+    with Meter("mails sent", None) as meter:
         for chunk in _chunks(_in_turn(sides)):
             records = {}
             for mail in chunk:

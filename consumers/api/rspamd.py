@@ -1,0 +1,111 @@
+"""Verdicts on mails in the shape of rspamd's `POST /checkv2`.
+
+Programs that ask rspamd get an answer of headwater: an action, a score beside the score that is
+required, and symbols. Nothing is ever rejected: the strongest action is `add header`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from math import log
+
+import msgspec
+
+from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
+from consumers.api.problems import ProblemError
+from consumers.config import Config
+from consumers.mail.envelope import LARGEST, bare, header_of, mail_key
+from consumers.shard.answer import Answerer
+from stream.decision.risk import named
+
+__all__ = ["REASONS", "checked"]
+
+REASONS = 5
+SPAM = "spam"
+LEAST = 2.0**-52  # of a probability and of 1 - p, as in scores
+ACTIONS = {"spam": "add header", "unsure": "no action", "ham": "no action"}
+
+
+def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> RspamdReply:
+    """The verdict on a mail. Nothing is learned or written.
+
+    Parameters
+    ----------
+    value
+        The mail.
+    now
+        Milliseconds since 1970.
+
+    Raises
+    ------
+    ProblemError
+        The service is not one of mail (404), or the mail is empty (400).
+    """
+    field = "mail" if config.input.format == "mail" else config.input.mail
+    if field is None:
+        raise ProblemError(
+            404, 'expected a service of mail ([input] format = "mail"); ask /v1/predict instead'
+        )
+    if not value:
+        raise ProblemError(400, "expected a mail as the body, got nothing")
+    budget = config.decision.budget
+    spam = SPAM if budget is None else budget.label
+    text = b64encode(bare(value)[:LARGEST]).decode()
+    record = msgspec.json.encode(_nested(config.input.id, mail_key(value)) | {field: text})
+    explain = REASONS if answerer.explains else 0
+    (found,) = answerer.answer([b"0"], [record], now, explain=explain)
+    if not isinstance(found, bytes):
+        raise ProblemError(422, found.detail, reason=found.reason)
+    made = msgspec.json.decode(found, type=PredictionRecord)
+    return _reply(made, spam, answerer.threshold, header_of(value, b"message-id"))
+
+
+def _reply(
+    made: PredictionRecord, spam: str, threshold: float | None, message_id: str
+) -> RspamdReply:
+    shares = {named(label): p for label, p in made.probabilities}
+    score = _log_odds(shares.get(spam, 0.0)) if shares else 0.0
+    action = made.prediction if made.decision is None else made.decision.action
+    word = "unsure" if action is None else "spam" if named(action) == spam else "ham"
+    required = 0.0 if made.decision is None else _log_odds(1.0 if threshold is None else threshold)
+    name = f"HEADWATER_{word.upper()}"
+    by = made.model
+    about = f"{by.name}/{by.type}, {by.learned} labels learned; log-odds of {spam}"
+    symbol = RspamdSymbol(name, score, score, about, _reasons(made, spam))
+    return RspamdReply(
+        is_skipped=False,
+        score=score,
+        required_score=required,
+        action=ACTIONS[word],
+        symbols={name: symbol},
+        message_id=message_id,
+        milter={
+            "remove_headers": {"X-Headwater": 0},
+            "add_headers": {
+                "X-Headwater": {
+                    "value": f"{word} score={shares.get(spam, 0.0):.6f}",
+                    "order": 0,
+                }
+            },
+        },
+    )
+
+
+def _reasons(made: PredictionRecord, spam: str) -> list[str]:
+    """Features with their share of the log-odds of spam."""
+    if made.explanation is None or made.prediction is None:
+        return []
+    sign = 1.0 if named(made.prediction) == spam else -1.0
+    return [f"{name}={sign * share:+.2f}" for name, share in made.explanation.top]
+
+
+def _log_odds(p: float) -> float:
+    """Bounded, because JSON has no infinity."""
+    p = min(max(p, LEAST), 1.0 - LEAST)
+    return round(log(p / (1.0 - p)), 4)
+
+
+def _nested(path: str, id_: str) -> dict[str, object]:
+    """The id in the field that has it; a dotted name is one of nested objects."""
+    first, dot, rest = path.partition(".")
+    return {first: _nested(rest, id_) if dot else id_}

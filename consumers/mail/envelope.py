@@ -1,0 +1,108 @@
+"""The bytes of a mail without a parser: its headers, its id, and what of it a model may see."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+
+__all__ = ["ENVELOPE", "LARGEST", "bare", "fields_of", "header_of", "mail_key", "parted"]
+
+LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
+LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
+COMPARED = 100_000  # bytes of the body in the digest
+ENVELOPE = (b"From ", b">From ")  # of the line before a mail in an mbox
+
+# What programs write into a mail after its delivery. Some say where it was filed.
+_LATER = re.compile(
+    rb"(?:x-headwater[\w-]*|x-was-headwater[\w-]*|status|x-status|x-keywords|x-uid|x-imap(?:base)?|"
+    rb"x-mozilla-(?:status2?|keys)|x-gmail-labels|x-evolution(?:-source)?)$",
+    re.IGNORECASE,
+)
+_NAME = re.compile(rb"([!-9;-~]+)[ \t]*:")
+_OTHER = re.compile(r"[^\w.@$+=!~-]", re.ASCII)  # of a Message-ID in an id
+_IDENTIFYING = (b"message-id", b"from", b"date", b"subject")
+
+
+def mail_key(value: bytes) -> str:
+    """The id of a mail: its Message-ID and a digest, which no hop and no mail program changes.
+
+    The digest is of `Message-ID`, `From`, `Date`, `Subject` and the body. White space is folded,
+    and other headers do not count, because servers and mail programs add some. A spammer may repeat
+    the Message-ID of another mail, but not its digest.
+
+    Examples
+    --------
+    >>> mail_key(b"Message-ID: <7@a.org>\\nSubject: hi\\n\\nyou\\n")
+    '7@a.org#94fe1b018f1680da'
+    >>> mail_key(b"X: y\\r\\nMessage-ID:  <7@a.org>\\r\\nSubject:\\r\\n hi\\r\\n\\r\\nyou \\r\\n")
+    '7@a.org#94fe1b018f1680da'
+    """
+    lines, body = parted(value[:LARGEST])
+    found: dict[bytes, bytes] = {}
+    for name, field in fields_of(lines):
+        low = name.lower()
+        if low in _IDENTIFYING and low not in found:
+            found[low] = b" ".join(field[len(name) :].lstrip(b" \t").lstrip(b":").split())
+    text = b"\n".join(line.rstrip() for line in body.splitlines())[:COMPARED].rstrip()
+    hashed = hashlib.sha256()
+    for part in (*(found.get(name, b"") for name in _IDENTIFYING), text):
+        hashed.update(b"%d:" % len(part) + part)
+    shown = found.get(b"message-id", b"").strip(b"<>").decode("ascii", "ignore")
+    return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
+
+
+def bare(value: bytes) -> bytes:
+    """The mail without what was written after its delivery, such as an earlier verdict.
+
+    A verdict in the mail would be the best evidence of all, and so the model would learn itself.
+    """
+    lines, body = parted(value)
+    if lines and lines[0].startswith(ENVELOPE):
+        lines = lines[1:]
+    kept = [field for name, field in fields_of(lines) if not _LATER.match(name)]
+    return b"".join(kept) + body
+
+
+def header_of(value: bytes, name: bytes) -> str:
+    """The first header of this name in lower case, as one line of ASCII; without it an empty text.
+
+    Examples
+    --------
+    >>> header_of(b"Subject: a\\n b\\n\\n", b"subject")
+    'a b'
+    """
+    for found, field in fields_of(parted(value)[0]):
+        if found.lower() == name:
+            text = field.partition(b":")[2]
+            return b" ".join(text.split()).decode("ascii", "replace")
+    return ""
+
+
+def parted(value: bytes) -> tuple[list[bytes], bytes]:
+    """The lines of the headers with their ends, and the rest with the empty line before it."""
+    at = 0
+    lines: list[bytes] = []
+    while at < len(value):
+        next_ = value.find(b"\n", at) + 1 or len(value)
+        line = value[at:next_]
+        if line in (b"\n", b"\r\n"):
+            break
+        lines.append(line)
+        at = next_
+    return lines, value[at:]
+
+
+def fields_of(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Name and bytes of each header with its folded lines; b"" for a line that is no header."""
+    name, held = b"", b""
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and held:
+            held += line
+            continue
+        if held:
+            yield name, held
+        match = _NAME.match(line)
+        name, held = (match[1] if match else b""), line
+    if held:
+        yield name, held

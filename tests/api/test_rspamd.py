@@ -1,0 +1,127 @@
+"""`POST /checkv2`: what programs of rspamd send, and what they read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from consumers.base.records import Outgoing
+from tests.waiting import until
+from tests.web.living import NOW, Living, living
+
+MORE = """
+[decision]
+max_false_positive_rate = {label = "spam", rate = 0.2, unsure = 0.5, min_learned = 5}
+[serve]
+max_age = "10ms"
+timeout = "60s"
+"""
+# As in the documentation of the protocol.
+HEADERS = {
+    "From": "smtp@example.com",
+    "Rcpt": "user@example.org",
+    "Pass": "all",
+    "Ip": "95.211.146.161",
+    "Helo": "localhost.localdomain",
+    "Hostname": "localhost",
+    "Queue-Id": "4F2A1",
+    "User": "jo",
+    "Deliver-To": "user@example.org",
+}
+
+
+def mail(n: int, *, spam: bool) -> bytes:
+    """One of many mails."""
+    words = "cheap pills and prizes" if spam else "minutes of the meeting"
+    return f"Message-ID: <{n}@example.org>\nSubject: {words}\n\n{words} {n}\n".encode()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+    """A spam filter after 100 labels."""
+    path = tmp_path_factory.mktemp("rspamd")
+    kind = {"wire": "mail", "model": "MultinomialNB", "features": 'text = "text"'}
+    with living(path, more=MORE, **kind) as running:
+        until(lambda: running.status_feed.copies.newest is not None)
+        early = ask(running, mail(0, spam=True)).json()
+        assert early["action"] == "no action"
+        assert list(early["symbols"]) == ["HEADWATER_UNSURE"]
+        for n in range(100):
+            label = json.dumps({"id": str(n), "label": ("ham", "spam")[n % 2]}).encode()
+            value = mail(n, spam=bool(n % 2))
+            running._feed.append([Outgoing("obs", b"%d" % n, value, NOW + 10 * n, (), 0)])
+            running._feed.append([Outgoing("ans", None, label, NOW + 10 * n + 5, (), 0)])
+        feed = running.status_feed
+        until(lambda: (c := feed.copies.newest) is not None and c.learned == 100)
+        yield running
+
+
+def ask(service: Living, value: bytes, **more: object) -> httpx.Response:
+    """As an SMTP proxy asks."""
+    url = f"{service.url}/checkv2"
+    return httpx.post(url, content=value, headers=HEADERS, timeout=60, **more)
+
+
+def test_spam_has_the_published_shape(service: Living) -> None:
+    """Action, score beside the required one, symbols with scores and options, the header to add."""
+    forged = b"X-Headwater: ham\n" + mail(900, spam=True)
+    answer = ask(service, forged)
+    made = answer.json()
+    (symbol,) = made["symbols"].values()
+
+    assert answer.status_code == 200
+    assert made["is_skipped"] is False
+    assert made["action"] == "add header"
+    assert made["score"] >= made["required_score"]
+    assert made["message-id"] == "<900@example.org>"
+    assert symbol["name"] == "HEADWATER_SPAM"
+    assert symbol["score"] == symbol["metric_score"] == made["score"]
+    assert any(option.startswith("pills=+") for option in symbol["options"])
+    assert made["milter"]["remove_headers"] == {"X-Headwater": 0}
+    assert made["milter"]["add_headers"]["X-Headwater"]["value"].startswith("spam score=1.0")
+
+
+def test_ham_is_left_alone(service: Living) -> None:
+    """Its score is the log-odds of the probability that /v1/predict gives, below the required."""
+    made = ask(service, mail(901, spam=False)).json()
+    record = {"id": "x", "mail": base64.b64encode(mail(901, spam=False)).decode()}
+    asked = httpx.post(f"{service.url}/v1/predict", json=record, timeout=60).json()
+    p = dict(asked["probabilities"])["spam"]
+
+    assert made["action"] == "no action"
+    assert list(made["symbols"]) == ["HEADWATER_HAM"]
+    assert made["score"] < made["required_score"]
+    assert made["score"] == pytest.approx(math.log(p / (1 - p)), abs=1e-4)
+    assert made["symbols"]["HEADWATER_HAM"]["options"]
+
+
+def test_long_and_odd_mails_are_answered(service: Living) -> None:
+    """A long mail by its beginning, also one that is sent in pieces; broken bytes as they are."""
+    long = mail(902, spam=True) + b"x" * 2**21
+    pieces = (long[at : at + 2**16] for at in range(0, len(long), 2**16))
+
+    assert ask(service, long).json()["action"] == "add header"
+    assert ask(service, pieces).json()["action"] == "add header"  # type: ignore[arg-type]
+    assert ask(service, b"\xff\x00\r\n").status_code == 200
+    assert ask(service, b"").status_code == 400
+    refused = httpx.post(
+        f"{service.url}/checkv2", content=b"x", headers={"Compression": "zstd"}, timeout=60
+    )
+    assert refused.status_code == 415
+
+
+def test_service_of_other_records_says_so(tmp_path: Path) -> None:
+    """404, and what to ask instead."""
+    with living(tmp_path) as other:
+        other.send(4)
+        until(lambda: other.status_feed.copies.newest is not None)
+        answer = httpx.post(f"{other.url}/checkv2", content=b"Subject: x\n\n", timeout=60)
+
+    assert answer.status_code == 404
+    assert "/v1/predict" in answer.json()["detail"]
