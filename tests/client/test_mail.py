@@ -107,7 +107,7 @@ def test_headers_are_folded_ascii_above_the_mail() -> None:
     assert done.endswith(MAIL)
     assert done.isascii()
     assert parsed["X-Headwater"] == "spam score=0.998710 model=mail/spam/40"
-    assert parsed["X-Headwater-Why"] == "prize=+2.31 t%C3%ABxt:%20free=-0.50"
+    assert parsed["X-Headwater-Why"] == "prize=+2.31 t%C3%ABxt:free=-0.50"
     long = Verdict("ham", 0.0, "m" * 300, [("word\r\n: " * 30, 1.0)] * 100)
     lines = stamped(MAIL.replace(b"\n", b"\r\n"), long).split(b"\r\n\r\n")[0].split(b"\r\n")
     assert max(map(len, lines[2:])) <= 130
