@@ -258,12 +258,12 @@ def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
     """What to write instead of an unknown key, and the key that was probably meant."""
     *parents, key = loc
     keys = _keys(parents)
-    near = get_close_matches(str(key), keys, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?", (*parents, near[0])
     homes = [s for s in Config.model_fields if key in _keys([s])] if not parents else []
     if homes:
         return f"it belongs in [{homes[0]}]", ()
+    near = get_close_matches(str(key), keys, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?", (*parents, near[0])
     return f"known here: {', '.join(keys)}", ()
 
 
