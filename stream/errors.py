@@ -32,6 +32,7 @@ Reason = Literal[
     "negative_count",  # a count below zero
     "label_kind",  # the label differs in kind from earlier labels
     "max_classes",  # a new class beyond the bound
+    "reporter_rate",  # a label above the cap of its reporter
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

@@ -211,7 +211,9 @@ class ChampionChallenger:
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
             while True:
-                plan = self._machine.plan(stream, sizes, traced=True, origin=events.origin)
+                plan = self._machine.plan(
+                    stream, sizes, events.reporters, traced=True, origin=events.origin
+                )
                 at = np.array(plan.renumber(), dtype=np.int64)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))

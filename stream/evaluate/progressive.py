@@ -178,7 +178,7 @@ class Progressive:
         parts: list[Result] = []
         again: Event | None = None
         while True:
-            plan = self.plan(stream, sizes, origin=events.origin, again=again)
+            plan = self.plan(stream, sizes, events.reporters, origin=events.origin, again=again)
             again = plan.again
             if plan.correction is None and again is None and not parts:
                 return self.run(plan, rows, why, features, published)
@@ -246,6 +246,7 @@ class Progressive:
         self,
         stream: Iterator[Event],
         sizes: Sequence[int],
+        reporters: Sequence[str | None] | None = None,
         *,
         traced: bool = False,
         origin: Callable[[int], bytes] | None = None,
@@ -254,8 +255,8 @@ class Progressive:
         """The plan of the next events, up to a correction or the last event. `sizes`: bytes of
         their rows.
 
-        With `traced`, or if drift is watched, it has the event of each step. `origin` is that of
-        the events, `again` that of the plan before.
+        With `traced`, or if drift is watched, it has the event of each step. `reporters` and
+        `origin` are those of the events, `again` is that of the plan before.
         """
         plan, join, breaker = Plan(origin=origin), self.join, self._breaker
         join.bytes_per_class = 8 * self.learner.memo_size
@@ -277,7 +278,17 @@ class Progressive:
                 plan.again = (event, id_, row, label, w, time, 0)
                 break
             if row < 0:
-                join.on_label(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
+                who = None if reporters is None else reporters[event]
+                join.on_label(
+                    plan,
+                    event=event,
+                    id=id_,
+                    label=label,
+                    w=w,
+                    time=time,
+                    learn=learn,
+                    reporter=who,
+                )
             else:
                 join.on_observation(
                     plan,
@@ -292,8 +303,10 @@ class Progressive:
                 )
             if traced and len(plan.steps) > len(plan.events):
                 plan.events.append(event)
-            if breaker is not None and (breaker.dead or event in plan.rejected):
-                breaker.add(dead=event in plan.rejected)
+            # Else one reporter who floods the service could stop it from learning.
+            bad = plan.rejected.get(event, "reporter_rate") != "reporter_rate"
+            if breaker is not None and (breaker.dead or bad):
+                breaker.add(dead=bad)
             if plan.correction is not None:
                 break
         return plan

@@ -26,7 +26,7 @@ def planned_at_once(join: LabelJoin, events: Events) -> Plan | None:
     Labels are learned: the caller has seen that no breaker is open.
     """
     held, n, ids = join.state, len(events.ids), events.ids
-    if not n or join.corrections or not _labelled(join, events):
+    if not n or not join.common or not _labelled(join, events):
         return None
     times = np.array(events.times, dtype=np.int64)
     if int(times.max()) > held.oldest + join.horizon:

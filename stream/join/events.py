@@ -13,6 +13,7 @@ import numpy as np
 from stream.data.parameters import shown
 from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
+from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = ["Event", "Events", "check", "one_by_one"]
 
@@ -44,6 +45,8 @@ class Events:
     dead
         The number of dead letters directly before each event, and after the last one. None: not
         counted.
+    reporters
+        Who gave each label; None: nobody is named.
     origin
         Returns the record of an event as bytes. The bytes are kept with a label that comes before
         its observation, for a dead letter if the label cannot be learned later. None: not kept.
@@ -55,6 +58,7 @@ class Events:
     weights: Sequence[float]
     times: Sequence[int]
     dead: Sequence[int] | None = None
+    reporters: Sequence[str | None] | None = None
     origin: Callable[[int], bytes] | None = None
 
 
@@ -65,21 +69,27 @@ def check(events: Events, rows: int) -> None:
     ------
     SchemaError
         Columns differ in length, an id is not a text, a row does not exist, a time is not a whole
-        number, or a weight is not a number above 0 and at most 2**53.
+        number, a weight is not a number above 0 and at most 2**53, or a reporter is not a text of 1
+        to 256 characters.
     """
     try:
         n = len(events.ids)
         lengths = [len(c) for c in (events.row, events.labels, events.weights, events.times)]
         dead = n + 1 if events.dead is None else len(events.dead)
+        reporters = n if events.reporters is None else len(events.reporters)
     except TypeError:
         raise SchemaError("the columns of events must be sequences") from None
-    if set(lengths) != {n} or dead != n + 1:
+    if {*lengths, reporters} != {n} or dead != n + 1:
         raise SchemaError(f"{n} events need {n} values in each column, and {n + 1} in dead")
     _column("an id must be text", events.ids, (str,))
     _column(f"row must be from -1 to {rows - 1}", events.row, WHOLE, -1, rows - 1)
     _column("a time must be a whole number of ms", events.times, WHOLE, -LATEST, LATEST)
     if events.dead is not None:
         _column("dead must be whole numbers", events.dead, WHOLE, 0, LATEST)
+    for name in events.reporters or ():
+        if name is not None and not (type(name) is str and 0 < len(name) <= LONGEST_REPORTER):
+            rule = f"a reporter must be text of 1 to {LONGEST_REPORTER} characters"
+            raise SchemaError(f"{rule}, got {shown(name)}")
     rule = "a weight must be a number above 0 and at most 2**53"
     _column(rule, events.weights, NUMBER, math.ulp(0.0), HEAVIEST)
 

@@ -41,7 +41,7 @@ def uncommon(
         Called with the number of common events since the last call. Returns whether labels may be
         learned until the next dead letter.
     """
-    while not join.corrections and learns(0):
+    while join.common and learns(0):
         before = len(plan.steps)
         event = _common(join, plan, events, sizes)
         learns(len(plan.steps) - before)  # each of them is one step

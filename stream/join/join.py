@@ -23,7 +23,7 @@ from stream.join.plan import Correction, Plan, Refused, Silence, Step
 from stream.join.state import JoinState, SettledId
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
-__all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin"]
+__all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin", "same"]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
@@ -84,6 +84,8 @@ class LabelJoin:
     ----------
     state : JoinState
         The state of all ids.
+    common : bool
+        Whether the common transitions may be run in one loop (`fast.py`).
     bytes_per_class : int
         Bytes of a waiting row for each label that was learned before it, and once more, beside its
         categories and texts. The learner that plans sets it.
@@ -115,6 +117,7 @@ class LabelJoin:
         self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
+        self.common = not corrections
         self.bytes_per_class = 0
         self.state = JoinState(max_classes, rules, silence.after if silence else None)
         self._learning = _compiled(table(corrections=corrections))
@@ -189,7 +192,7 @@ class LabelJoin:
         held = self.state
         size += self.bytes_per_class * (1 + len(held.labels.learned))
         if time > held.time:
-            self._pass_time(plan, time)
+            self.pass_time(plan, time)
         state = held.of(id)
         what = OBSERVATION
         if label is not None:
@@ -197,7 +200,7 @@ class LabelJoin:
             if accepted is None:
                 what = OBSERVATION_REFUSED
             else:
-                equal = state is EARLY and _same(held.early[id][0], accepted)
+                equal = state is EARLY and same(held.early[id][0], accepted)
                 label, what = accepted, OBSERVATION_SAME if equal else OBSERVATION_LABEL
         outcomes, act = (self._learning if learn else self._holding)[state][what]
         for outcome in outcomes:
@@ -214,19 +217,21 @@ class LabelJoin:
         w: float,
         time: int,
         learn: bool = True,
+        reporter: str | None = None,
     ) -> None:
-        """Plan a label for the observation `id`. `learn` False: it is held back."""
+        """Plan a label for the observation `id`. `learn` False: it is held back. Here every
+        `reporter` counts alike: see `ReportedJoin`."""
         held = self.state
         if time > held.time:
-            self._pass_time(plan, time)
+            self.pass_time(plan, time)
         state = held.of(id)
         first = held.settled[id][0] if state is LABELLED or state is CORRECTABLE else None
-        if first is not None and _same(first, label):
+        if first is not None and same(first, label):
             what = LABEL_SAME
         elif (accepted := held.labels.accepted(label)) is None:
             what = LABEL_REFUSED
         else:
-            equal = state is EARLY and _same(held.early[id][0], accepted)
+            equal = state is EARLY and same(held.early[id][0], accepted)
             label, what = accepted, LABEL_SAME if equal else LABEL
         outcomes, act = (self._learning if learn else self._holding)[state][what]
         for outcome in outcomes:
@@ -248,7 +253,7 @@ class LabelJoin:
             if id_ in plan.asked:
                 return False
             if moment > held.time:
-                self._pass_time(plan, moment)
+                self.pass_time(plan, moment)
             label = held.labels.accepted(silence.label)
             what = SILENCE_VOID if label is None or id_ in held.flagged else SILENCE
             del held.unheard[id_]
@@ -277,6 +282,10 @@ class LabelJoin:
         kept = [(id_, origin) for id_, (*_, origin) in self.state.early.items() if origin]
         for id_ in [id_ for id_, origin in kept if refused(origin)]:
             self._run(Plan(), id_, EARLY, IdEvent.WITHDRAWN)
+
+    def outvoted(self, plan: Plan, id_: str) -> None:
+        """Drop an early label: reporters whose votes weigh more gave another one."""
+        self._run(plan, id_, EARLY, IdEvent.OUTVOTED)
 
     def to_state(self) -> State:
         """The whole state. O(pending)."""
@@ -399,14 +408,17 @@ class LabelJoin:
 
     def _refuse_early(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         label, _, _, origin = self.state.remove_label(id_)
+        self.state.votes.pop(id_, None)
         reason = self.state.labels.refuse(label)
         plan.refused.append(Refused(arrival[0], label, reason, origin))
 
     def _drop_label(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         self.state.remove_label(id_)
+        self.state.votes.pop(id_, None)
 
     def _give_up(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         slot, _ = self.state.remove_row(id_)
+        self.state.votes.pop(id_, None)
         plan.no_longer_waits(slot)
         self.state.label_delays.gave_up()
         self._release(plan, slot)
@@ -414,6 +426,7 @@ class LabelJoin:
 
     def _forget(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         slot = self.state.remove_settled()[2]
+        self.state.votes.pop(id_, None)
         self._release(plan, slot)
 
     def _correct(self, plan: Plan, id_: str, arrival: Arrival) -> None:
@@ -474,7 +487,7 @@ class LabelJoin:
     # Bounds. EARLY and UNFIT labels are removed in the same way, and so are all settled ids (tests
     # check this). So the state of a removed id need not be looked up.
 
-    def _pass_time(self, plan: Plan, time: int) -> None:
+    def pass_time(self, plan: Plan, time: int) -> None:
         """Advance stream time. Ids older than the horizon expire, oldest first."""
         held = self.state
         held.time = time
@@ -515,7 +528,7 @@ class LabelJoin:
                 self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
 
 
-def _same(first: Label, label: object) -> bool:
+def same(first: Label, label: object) -> bool:
     """Whether two labels are equal and of one type: 1 and True are two labels."""
     return type(label) is type(first) and label == first
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream.errors import StateError
 
-__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "LabelDelays"]
+__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "LabelDelays"]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -23,6 +23,9 @@ OUTCOMES = (
     "held_back",  # not learned because the dead-letter breaker was open
     "late",  # for an observation that had expired or was evicted
     "rejected",  # of another kind, or one class too many: a dead letter
+    "outvoted",  # reporters whose votes weigh more gave another label: not learned
+    "quarantined",  # of a reporter who is not trusted: compared with other labels, not learned
+    "over_rate",  # above the labels an hour of its reporter: a dead letter
     "early_expired",  # an early label whose observation did not come
     "early_evicted",  # an early label removed because a bound was reached
     "expired",  # an observation whose label did not come within the horizon
@@ -34,7 +37,9 @@ OUTCOMES = (
 )
 
 # Outcomes of a label that came. The others are outcomes of an observation or an early label.
-ARRIVED = frozenset(OUTCOMES[:8])
+ARRIVED = frozenset(OUTCOMES[:11])
+# Outcomes that only labels with reporters have.
+REPORTED = ("outvoted", "quarantined", "over_rate")
 
 DELAY_BOUNDS_MS = (
     100,

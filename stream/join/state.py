@@ -22,6 +22,7 @@ from stream.data.state import State, pack, unpack
 from stream.errors import StateError
 from stream.join.label_delay import LabelDelays
 from stream.join.labels import AcceptedLabels
+from stream.join.reporters import Votes
 from stream.join.row_pool import RowPool
 from stream.join.transitions import IdState
 
@@ -103,6 +104,8 @@ class JoinState:
         Id to the label that waits for its observation.
     settled : Fifo
         Id to its last label and row. Only the oldest id is removed.
+    votes : dict
+        Id to the labels that reporters gave; empty without reporters. Saved by `ReportedJoin`.
     rows : RowPool
         The slots of the rows that are kept.
     labels : AcceptedLabels
@@ -131,6 +134,7 @@ class JoinState:
         self.flagged: set[str] = set()
         self.early: OrderedDict[str, EarlyLabel] = OrderedDict()
         self.settled: Fifo[SettledId] = Fifo()
+        self.votes: dict[str, Votes] = {}
         self.rows = RowPool()
         self.labels = AcceptedLabels(max_classes)
         self.outcomes: Counter[str] = Counter()

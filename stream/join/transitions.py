@@ -15,7 +15,7 @@ what it knows under the observation's id, which is compared as text. Every id is
 The last three are *settled*: the id is kept only to recognize what comes again. Events come from
 three sides: the stream (an observation, with or without a label inside, or a label on its own),
 time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learner or the service
-(`CORRECTED`, `NOT_CORRECTED`, `WITHDRAWN`). The rules, each with its reason:
+(`CORRECTED`, `NOT_CORRECTED`, `WITHDRAWN`, `OUTVOTED`). The rules, each with its reason:
 
 1. The first label wins, because a prediction is scored once, against what was known first. An equal
    label is a duplicate, another one conflicts. Only a CORRECTABLE id takes another label.
@@ -41,6 +41,9 @@ time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learn
    has passed is learned with that label, as of that moment, before the event that showed it. It
    is then CORRECTABLE like any other. Silence is void if the record was decided otherwise: nobody
    could object to what was put away. Void silence changes nothing: the observation waits on.
+10. With reporters, a label on its own reaches the table only if its reporter may teach, and, where
+   it differs from the label of the id, only if it outvotes that label. So an early label that is
+   outvoted is dropped first (`OUTVOTED`).
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
 `LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
@@ -86,6 +89,7 @@ class IdEvent(IntEnum):
     NOT_CORRECTED = 11  # the learner could not unlearn the label
     SILENCE = 12  # nobody labelled it in time
     SILENCE_VOID = 13  # as silence, but it was decided otherwise, or the label cannot be learned
+    OUTVOTED = 14  # reporters whose votes weigh more gave another label
 
 
 class JoinAction(Enum):
@@ -192,6 +196,7 @@ PLAIN: Final[Table] = {
         IdEvent.LABEL: _to(EARLY, A.KEEP_FIRST, count="conflicting"),
         IdEvent.LABEL_SAME: _to(EARLY, A.KEEP_FIRST, count="duplicate"),
         IdEvent.LABEL_REFUSED: _to(EARLY, A.REJECT, count="rejected"),
+        IdEvent.OUTVOTED: _to(UNKNOWN, A.DROP_LABEL, count="outvoted"),
         **LABEL_GOES,
     },
     UNFIT: {  # the early label is rejected; then as UNKNOWN, except for refused records

@@ -32,6 +32,7 @@ POSSIBLE = {
     *product([S.LABELLED, S.CORRECTABLE], [E.LABEL_SAME]),
     *product(set(S) - {S.UNKNOWN}, [E.EXPIRY, E.OVERFLOW]),
     *product([S.EARLY, S.UNFIT], [E.WITHDRAWN]),
+    (S.EARLY, E.OUTVOTED),
     *product([S.CORRECTABLE], [E.CORRECTED, E.NOT_CORRECTED]),
     *product([S.WAITING], [E.SILENCE, E.SILENCE_VOID]),
 }
@@ -116,6 +117,10 @@ def happen(join: LabelJoin, state: IdState, event: IdEvent, *, learn: bool) -> P
     if event is E.WITHDRAWN:
         join.forget_early(lambda origin: origin == b"record")
         return plan()
+    if event is E.OUTVOTED:
+        out = plan()
+        join.outvoted(out, "a")
+        return out
     due = report(join, "a", "y").correction
     (join.corrected if event is E.CORRECTED else join.conflicted)(due)
     return plan()
