@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import application, main
-from consumers.codecs.json import PredictionEncoder
+from consumers.codecs.predictions import PredictionEncoder
 from headwater.cli import COMMANDS, MORE
 from stream.data.schema import Label
 from stream.decision.table import RISK_SCORES

@@ -16,6 +16,7 @@ from consumers.api.problems import MEDIA_TYPE, by_protocol
 from consumers.codecs.json_document import LONGEST_ID
 from consumers.config import Config
 from stream.data.schema import HEAVIEST, LARGEST, LONGEST_LABEL
+from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = ["document", "page"]
 
@@ -76,6 +77,8 @@ def _records(config: Config) -> dict[str, Any]:
         properties[label] = {**_LABEL, "type": [*_LABEL["type"], "null"]}
     observation = {"type": "object", "properties": properties}
     told = {"id": id_, "label": _LABEL, "w": _WEIGHT}
+    if (reporter := config.labels.reporter) is not None and "." not in reporter:
+        told[reporter] = {"type": ["string", "integer", "null"], "maxLength": LONGEST_REPORTER}
     return {
         OBSERVATION: {**observation, "required": [config.input.id.split(".")[0]]},
         UNNAMED: observation,

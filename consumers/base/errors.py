@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEAD_LETTER_REASONS",
+    "REPORTER_REASONS",
     "RESTART",
     "SCHEMA_REASONS",
     "ConfigError",
@@ -47,6 +48,7 @@ _OwnReason = Literal[
     "unusable_schema",  # its schema is of another type, or has no bound
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
+    "bad_reporter",  # a reporter that is not a text of 1 to 256 characters
     "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
     "crash_poison",  # the process died each time it processed the record
 ]
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     DeadLetterReason: TypeAlias = Reason | _OwnReason
     DEAD_LETTER_REASONS: tuple[str, ...]
 SCHEMA_REASONS = {"unknown_schema", "unusable_schema"}  # only of records with schemas
+REPORTER_REASONS = {"bad_reporter", "reporter_rate"}  # only of labels with reporters
 
 
 def __getattr__(name: str) -> Any:

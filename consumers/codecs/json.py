@@ -1,4 +1,4 @@
-"""JSON to columns and back, and the documents of other wire formats to the same columns.
+"""JSON to columns, and the documents of other wire formats to the same columns.
 
 Rule: the fast path is a typed decoder of msgspec, or a second one if a number is a text that means
 "no value". A record that both reject takes the slow path (`slow`: the standard library, then the
@@ -26,9 +26,9 @@ from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
 from stream.data import schema as kinds
 from stream.data.block import Rows
-from stream.data.schema import Label, Schema
+from stream.data.schema import Schema
 from stream.errors import InvalidRecordError
-from stream.learner.explain import Explanation
+from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = [
     "LARGEST_RECORD",
@@ -36,7 +36,6 @@ __all__ = [
     "DecodedObservations",
     "JsonLabels",
     "JsonObservations",
-    "PredictionEncoder",
     "parse",
 ]
 
@@ -80,6 +79,7 @@ class DecodedLabels:
     labels: list[object]
     weights: list[float]
     rejected: dict[int, RecordError]
+    reporters: list[str | None] | None = None  # None: nobody is named
 
 
 class JsonObservations:
@@ -322,7 +322,8 @@ class JsonObservations:
 
 
 class JsonLabels:
-    """Decoder of label records: ``{"id": …, "label": …, "w": …}``; the id may be the key.
+    """Decoder of label records: ``{"id": …, "label": …, "w": …}``; the id may be the key. With
+    `reporter` it may also name who gave the label.
 
     Parameters
     ----------
@@ -330,25 +331,32 @@ class JsonLabels:
         See `consumers.codecs.json_document`.
     documents
         Decodes a record of another wire format; None: the records are JSON.
+    reporter
+        The field that names who gave the label; None: nobody is named.
     """
 
     def __init__(
         self,
         rules: int = RULES,
         documents: Callable[[bytes | None], dict[str, Any]] | None = None,
+        reporter: str | None = None,
     ) -> None:
         self.rules = rules
         self._documents = documents
-        self._typed_decode: Callable[[Any], Any] = _decoder(_Label, documents)
+        self.reporter = reporter
+        self._typed_decode = _label_decoder(documents, reporter)
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> DecodedLabels:
         """Columns of the records."""
         n = len(values)
         out = DecodedLabels([""] * n, [None] * n, [1.0] * n, {})
         ids, labels, weights, decode = out.ids, out.labels, out.weights, self._typed_decode
+        named = out.reporters = None if self.reporter is None else [None] * n
         checked = plain if self._documents is None else _unchecked
         for i, value in enumerate(values):
             try:
+                if decode is None:
+                    raise msgspec.DecodeError
                 safe = value is not None and len(value) <= SHORT and value.isascii()
                 record = decode(value if safe else checked(value))
                 if record.label is None or not 0 < record.w <= kinds.HEAVIEST:
@@ -359,29 +367,51 @@ class JsonLabels:
                     if type(id_) is str and id_ and len(id_) <= LONGEST_ID
                     else _id(id_, keys[i])
                 )
+                if named is not None:
+                    named[i] = _reporter(record.reporter)
                 labels[i], weights[i] = record.label, record.w
             except (msgspec.DecodeError, RecordError):
                 try:
-                    out.ids[i], out.labels[i], out.weights[i] = self.slow(keys[i], value)
+                    ids[i], labels[i], weights[i], who = self.slow(keys[i], value)
                 except RecordError as error:
                     out.rejected[i] = error.bare()
+                    continue
+                if named is not None:
+                    named[i] = who
         return out
 
-    def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
-        """Id, label and weight of one record, by the slow path; RecordError if it is bad."""
+    def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float, str | None]:
+        """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
+        bad."""
         document = parse(value, self.rules) if not self._documents else self._documents(value)
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
         if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
             raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
-        return _id(document.get("id"), key), label, float(w)
+        who = None if self.reporter is None else _reporter(_at(document, self.reporter))
+        return _id(document.get("id"), key), label, float(w), who
 
 
 class _Label(msgspec.Struct, gc=False):
     id: str | int | None = None
     label: bool | int | str | None = None
     w: float = 1.0
+
+
+def _label_decoder(
+    documents: Callable[[bytes | None], dict[str, Any]] | None, reporter: str | None
+) -> Callable[[Any], Any] | None:
+    """Decodes the fields of a label record; None: only the slow path finds the reporter."""
+    if reporter is None:
+        return _decoder(_Label, documents)
+    if "." in reporter or any(c in '"\\' or ord(c) < 32 for c in reporter):
+        return None
+    fields = [("reporter", Any, None)]
+    struct = msgspec.defstruct(
+        "Label", fields, bases=(_Label,), rename={"reporter": reporter}, gc=False
+    )
+    return _decoder(struct, documents)
 
 
 def _decoder(
@@ -439,6 +469,25 @@ def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
     return found
 
 
+def _at(document: Mapping[str, Any], name: str) -> Any:
+    """The value of a field; a field with the whole name comes before the path."""
+    return document[name] if name in document else _dig(document, name.split("."))
+
+
+def _reporter(value: object) -> str | None:
+    """The name of a reporter; an integer is one too, as text. RecordError for any other value."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str) and 0 < len(value) <= LONGEST_REPORTER:
+        return value
+    raise RecordError(
+        "bad_reporter",
+        f"expected a reporter (text of 1 to {LONGEST_REPORTER} characters, an integer, or null)",
+    )
+
+
 def _float(w: float) -> float:
     try:
         return float(w)
@@ -463,90 +512,3 @@ def _id(value: Any, key: bytes | None) -> str:
     if len(value) > LONGEST_ID:
         raise RecordError("no_id", f"an id has at most {LONGEST_ID} characters, got {len(value)}")
     return value
-
-
-class _Model(msgspec.Struct, gc=False):
-    name: str
-    type: str
-    learned: int
-
-
-class _Position(msgspec.Struct, gc=False):
-    topic: str
-    partition: int
-    offset: int
-    index: int | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Decision(msgspec.Struct):
-    action: Label | None
-    risk: float | None
-
-
-class _Explanation(msgspec.Struct):
-    against: Label
-    log_odds: float
-    top: list[tuple[str, float]]
-
-
-class _Prediction(msgspec.Struct, gc=False):
-    id: str
-    prediction: Label | None
-    probabilities: list[tuple[Label, float]]
-    model: _Model
-    position: _Position
-    ts: int
-    decision: _Decision | msgspec.UnsetType = msgspec.UNSET
-    explanation: _Explanation | msgspec.UnsetType = msgspec.UNSET
-
-
-class PredictionEncoder:
-    """Encoder of prediction records: they do not depend on the wall clock.
-
-    Parameters
-    ----------
-    name, kind
-        The model's name and type.
-    explain
-        How many of the largest contributions of features are written.
-    write
-        Encodes the document of a prediction in another wire format; None: as JSON.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        explain: int = 0,
-        write: Callable[[dict[str, Any]], bytes] | None = None,
-    ) -> None:
-        self.name, self.kind, self.explain = name, kind, explain
-        self._encode: Callable[[_Prediction], bytes] = msgspec.json.Encoder().encode
-        if write is not None:
-            encode: Callable[[dict[str, Any]], bytes] = write
-            self._encode = lambda made: encode(msgspec.to_builtins(made))
-
-    def encode(
-        self,
-        id_: str,
-        best: Label | None,
-        ranked: list[tuple[Label, float]],
-        learned: int,
-        position: tuple[str, int, int],
-        ts: int,
-        decision: tuple[Label | None, float | None] | None = None,
-        why: Explanation | None = None,
-        row: int | None = None,
-    ) -> bytes:
-        """One prediction; `ranked` are the classes to write, the most probable first.
-
-        `decision` is action and risk, and `row` the index of the row in its message. The record
-        leaves out `decision` and `why` if they are None.
-        """
-        model = _Model(self.name, self.kind, learned)
-        made = msgspec.UNSET if decision is None else _Decision(*decision)
-        shares: _Explanation | msgspec.UnsetType = msgspec.UNSET
-        if why is not None:
-            shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
-        place = _Position(*position, msgspec.UNSET if row is None else row)
-        return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))

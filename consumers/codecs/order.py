@@ -28,14 +28,18 @@ def in_order(
     for k, i in enumerate(seen):
         ids[i], row[i], labels[i] = x.ids[k], k, x.labels[k]
     heard, y = labelled
+    names: list[str | None] | None = None if y.reporters is None else [None] * n
     for k, i in enumerate(heard):
         ids[i], labels[i], weights[i] = y.ids[k], y.labels[k], y.weights[k]
+        if names is not None and y.reporters is not None:
+            names[i] = y.reporters[k]
     if not rejected:
-        return Events(ids, row, labels, weights, times), range(n)
+        return Events(ids, row, labels, weights, times, reporters=names), range(n)
     at = [i for i in range(n) if i not in rejected]
     dead = [after - before - 1 for before, after in pairwise([-1, *at, n])]
 
     def used(column: list[Any]) -> list[Any]:
         return [column[i] for i in at]
 
-    return Events(used(ids), used(row), used(labels), used(weights), used(times), dead), at
+    columns = (used(ids), used(row), used(labels), used(weights), used(times))
+    return Events(*columns, dead, None if names is None else used(names)), at

@@ -1,13 +1,20 @@
-"""A prediction as a document of records, for formats whose lists have items of one type.
+"""A prediction as a record, and as a document of records for formats whose lists have items of one
+type.
 
 In JSON a probability is the pair of label and number; in Avro and Protobuf it is a record of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["from_records", "to_records"]
+import msgspec
+
+from stream.data.schema import Label
+from stream.learner.explain import Explanation
+
+__all__ = ["PredictionEncoder", "from_records", "to_records"]
 
 
 def to_records(prediction: dict[str, Any]) -> dict[str, Any]:
@@ -51,3 +58,90 @@ def from_records(document: dict[str, Any]) -> dict[str, Any]:
             "top": [[each.get("name"), each.get("log_odds")] for each in why["top"]],
         }
     return out
+
+
+class _Model(msgspec.Struct, gc=False):
+    name: str
+    type: str
+    learned: int
+
+
+class _Position(msgspec.Struct, gc=False):
+    topic: str
+    partition: int
+    offset: int
+    index: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Decision(msgspec.Struct):
+    action: Label | None
+    risk: float | None
+
+
+class _Explanation(msgspec.Struct):
+    against: Label
+    log_odds: float
+    top: list[tuple[str, float]]
+
+
+class _Prediction(msgspec.Struct, gc=False):
+    id: str
+    prediction: Label | None
+    probabilities: list[tuple[Label, float]]
+    model: _Model
+    position: _Position
+    ts: int
+    decision: _Decision | msgspec.UnsetType = msgspec.UNSET
+    explanation: _Explanation | msgspec.UnsetType = msgspec.UNSET
+
+
+class PredictionEncoder:
+    """Encoder of prediction records: they do not depend on the wall clock.
+
+    Parameters
+    ----------
+    name, kind
+        The model's name and type.
+    explain
+        How many of the largest contributions of features are written.
+    write
+        Encodes the document of a prediction in another wire format; None: as JSON.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        explain: int = 0,
+        write: Callable[[dict[str, Any]], bytes] | None = None,
+    ) -> None:
+        self.name, self.kind, self.explain = name, kind, explain
+        self._encode: Callable[[_Prediction], bytes] = msgspec.json.Encoder().encode
+        if write is not None:
+            encode: Callable[[dict[str, Any]], bytes] = write
+            self._encode = lambda made: encode(msgspec.to_builtins(made))
+
+    def encode(
+        self,
+        id_: str,
+        best: Label | None,
+        ranked: list[tuple[Label, float]],
+        learned: int,
+        position: tuple[str, int, int],
+        ts: int,
+        decision: tuple[Label | None, float | None] | None = None,
+        why: Explanation | None = None,
+        row: int | None = None,
+    ) -> bytes:
+        """One prediction; `ranked` are the classes to write, the most probable first.
+
+        `decision` is action and risk, and `row` the index of the row in its message. The record
+        leaves out `decision` and `why` if they are None.
+        """
+        model = _Model(self.name, self.kind, learned)
+        made = msgspec.UNSET if decision is None else _Decision(*decision)
+        shares: _Explanation | msgspec.UnsetType = msgspec.UNSET
+        if why is not None:
+            shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
+        place = _Position(*position, msgspec.UNSET if row is None else row)
+        return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))

@@ -24,6 +24,7 @@ from consumers.config.learner import (
     accepted_keys,
 )
 from consumers.config.registry import RegistryConfig
+from consumers.config.reporters import ReportersConfig
 from consumers.config.sections import (
     CommitConfig,
     FieldName,
@@ -77,6 +78,7 @@ class Config(Section):
     )
     values: ValuesConfig = ValuesConfig()
     labels: LabelsConfig = LabelsConfig()
+    reporters: ReportersConfig = ReportersConfig()
     model: ModelConfig = ModelConfig()
     challenger: Annotated[tuple[ChallengerConfig, ...], Field(strict=False, max_length=MOST)] = ()
     promotion: PromotionConfig = PromotionConfig()
@@ -245,6 +247,34 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _reporters_are_named(self) -> Self:
+        field, rules = self.labels.reporter, self.reporters
+        if field is None:
+            for key in sorted(rules.model_fields_set):
+                raise ValueError(
+                    f"[reporters] {key} has no meaning without [labels] reporter; name the field "
+                    "of a label that has its reporter"
+                )
+            return self
+        if self.input.labels is None:
+            raise ValueError(
+                "[labels] reporter needs [input] labels: a label inside an observation has no "
+                "reporter; name the topic of the labels"
+            )
+        if field in ("id", "label", "w"):
+            raise ValueError(
+                f"[labels] reporter = {field!r} is another field of a label; name the one that has "
+                "its reporter"
+            )
+        if rules.prior_trust < rules.min_trust and rules.without_reporter != "trusted":
+            raise ValueError(
+                f"[reporters] prior_trust is {rules.prior_trust}, less than min_trust "
+                f"({rules.min_trust}), so nobody could ever be trusted; raise prior_trust, or set "
+                'without_reporter = "trusted" if others are to confirm new reporters'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _evidence_is_of_one_model(self) -> Self:
         if self.decision.budget is None:
             return self
@@ -305,6 +335,10 @@ class Config(Section):
         """
         sections = {"input", "features", "values", "labels", "model", "scale"}
         identity = self.model_dump(mode="json", include=sections)
+        if self.labels.reporter is None:
+            del identity["labels"]["reporter"]
+        else:
+            identity["reporters"] = self.reporters.model_dump(mode="json")
         for section, key in _NOT_LEARNED:
             del identity[section][key]
         for key in ("reader_schema", "mail"):

@@ -172,6 +172,13 @@ class LabelsConfig(Section):
         "first label. Default off: the first label counts, which needs no second store of "
         "features and works with every model.",
     )
+    reporter: FieldName | None = Field(
+        default=None,
+        description="Field of a label record that names who gave the label, such as a user of your "
+        "system; a nested field by its path. A label is then learned with a weight that follows "
+        "from how often later reporters agree with this one, see `[reporters]`. Needs `[input] "
+        "labels`. Default none: all labels count alike.",
+    )
     silence: bool | int | str | None = Field(
         default=None,
         description="The label of observations that nobody labels: users flag spam, and nobody "

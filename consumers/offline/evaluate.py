@@ -62,9 +62,13 @@ def late_labels(
 
 
 def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard:
-    """The empty shard of the configuration, for a feed with these labels."""
+    """The empty shard of the configuration, for a feed with these labels.
+
+    Labels of a file name no reporter, so they all count alike.
+    """
+    labels = config.labels.model_copy(update={"reporter": None})
     shard = shard_of(
-        config,
+        config.model_copy(update={"labels": labels}),
         schema,
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Partition
-from consumers.codecs.json import DecodedObservations, JsonLabels, PredictionEncoder
+from consumers.codecs.json import DecodedObservations, JsonLabels
 from consumers.codecs.json_document import parse
+from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.registry import wire_format
 from consumers.shard.models import explainable
 from consumers.shard.outcome import ShardSpec
@@ -239,7 +240,9 @@ class Answerer:
 
     def check_labels(self, values: Sequence[bytes]) -> tuple[list[str], dict[int, RecordError]]:
         """The ids of label records, and the records that would be dead letters."""
-        seen = JsonLabels(self.copy.spec.codec_rules).decode([None] * len(values), values)
+        spec = self.copy.spec
+        decoder = JsonLabels(spec.codec_rules, reporter=spec.reporter_field)
+        seen = decoder.decode([None] * len(values), values)
         return seen.ids, self._refused_labels(seen.labels) | seen.rejected
 
     def _ignored(self, values: Sequence[bytes], rows: Rows) -> dict[int, list[str]]:

@@ -82,6 +82,8 @@ def shard_of(
         keep_bad=config.values.on_bad_value == "missing",
         corrections=correcting(config.labels.corrections, learner),
         silence=config.labels.meaning_of_silence,
+        reporter_field=config.labels.reporter,
+        reporters=None if config.labels.reporter is None else config.reporters.rules,
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),
         decision=config.decision.rule,

@@ -25,10 +25,10 @@ from consumers.codecs.json import (
     DecodedObservations,
     JsonLabels,
     JsonObservations,
-    PredictionEncoder,
 )
 from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
+from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.raw import JsonDocuments, RawDocuments, refused
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.rows import ByRow
@@ -43,8 +43,10 @@ from stream.decision.budget import decisions
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
-from stream.join.join import DAY_MS, RULES, UNBOUNDED
+from stream.join.join import DAY_MS, RULES, UNBOUNDED, LabelJoin
 from stream.join.plan import Silence
+from stream.join.reported import ReportedJoin
+from stream.join.reporters import ReporterRules
 
 NOBODY = Trust()
 
@@ -141,6 +143,9 @@ class ShardSpec:
         Bytes of the original record that a dead letter keeps at most; None: all.
     max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules, silence
         Parameters of the join.
+    reporter_field, reporters
+        The field of a label record that names its reporter, and the settings about reporters;
+        None: all labels count alike.
     codec_rules
         Number of the decoding rules.
     defaults
@@ -201,6 +206,8 @@ class ShardSpec:
     corrections: bool = False
     join_rules: int = RULES
     silence: Silence | None = None
+    reporter_field: str | None = None
+    reporters: ReporterRules | None = None
     codec_rules: int = json_document.RULES
     defaults: Defaults = DEFAULTS
     missing: Collection[str] | None = None
@@ -251,7 +258,22 @@ class ShardSpec:
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
         """A decoder of label records in the wire format, with these schemas."""
-        return JsonLabels(self.codec_rules, self._documents(schemas, None))
+        return JsonLabels(self.codec_rules, self._documents(schemas, None), self.reporter_field)
+
+    def join(self) -> LabelJoin:
+        """The empty join."""
+        bounds = (
+            self.max_pending,
+            self.horizon,
+            self.max_classes,
+            self.corrections,
+            self.max_pending_bytes,
+            self.join_rules,
+            self.silence,
+        )
+        if self.reporters is None:
+            return LabelJoin(*bounds)
+        return ReportedJoin(self.reporters, *bounds)
 
     def _observations(
         self, schemas: SchemaBook | None

@@ -36,6 +36,10 @@ def refusal(label: object, reason: Reason, first: Label | None) -> RecordError:
     if reason == "max_classes":
         why = "exceeds [model] max_classes, or the classes that fit max_state_bytes"
         return RecordError(reason, f"label {_shown(label)} {why}")
+    if reason == "reporter_rate":
+        return RecordError(
+            reason, "its reporter sent more than [reporters] max_labels_per_hour in this hour"
+        )
     if reason != "label_kind":
         return RecordError(reason, f"label {_shown(label)} was refused")
     if first is None:

@@ -57,7 +57,7 @@ from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
-from stream.join.join import LabelJoin
+from stream.join.reported import ReportedJoin
 from stream.learner.base import Learner
 
 __all__ = ["Outcome", "Shard", "ShardSpec"]
@@ -81,15 +81,7 @@ class Shard:
 
     def __init__(self, spec: ShardSpec, learner: Learner) -> None:
         self.spec = spec
-        join = LabelJoin(
-            spec.max_pending,
-            spec.horizon,
-            spec.max_classes,
-            spec.corrections,
-            spec.max_pending_bytes,
-            spec.join_rules,
-            spec.silence,
-        )
+        join = spec.join()
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
         self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
@@ -432,6 +424,7 @@ class Shard:
     def view(self) -> ShardView:
         """A frozen copy for pages and metrics."""
         join = self._machine.join
+        table = join.reporters if isinstance(join, ReportedJoin) else None
         everyone = {c.name: c for c in self._contest.contestants()}
         champion = everyone.pop(self.champion)
         return ShardView(
@@ -443,7 +436,8 @@ class Shard:
             self._counts["learned"],
             dict(join.outcomes),
             dict(self._dead),
-            {**self.learner.overflows, "labels": join.labels.overflow, **self.schemas.overflow},
+            {**self.learner.overflows, "labels": join.labels.overflow, **self.schemas.overflow}
+            | ({} if table is None else {"reporters": table.forgotten}),
             join.pending,
             join.early,
             champion.machine.view(),
@@ -463,6 +457,7 @@ class Shard:
             mail_faults=faults_of(self._bad) if self.spec.parser else {},
             budget=None if self._machine.budget is None else self._machine.budget.view(),
             imported=self.spec.imported,
+            reporters=None if table is None else table.view(),
         )
 
     def _bad_values(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from stream.decision import BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
+from stream.join.reporters import ReportersView
 
 __all__ = [
     "LATEST",
@@ -324,6 +325,8 @@ class ShardView:
     imported
         Where the model comes from that was imported; empty: none was. No number covers what that
         model did before.
+    reporters
+        Who labels, and how much each is trusted; None without `[labels] reporter`.
     guesses
         Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
         adds it, because it depends on what was found before: it is not taken from the state.
@@ -357,6 +360,7 @@ class ShardView:
     mail_faults: Mapping[str, int] = field(default_factory=dict)
     budget: BudgetView | None = None
     imported: str = ""
+    reporters: ReportersView | None = None
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
 
     def worse_than_guessing(self, model: str) -> Sequence[BetterGuess]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.errors import DEAD_LETTER_REASONS, SCHEMA_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS, REPORTER_REASONS, SCHEMA_REASONS
 from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
@@ -20,6 +20,7 @@ from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.one_class import only_one_class
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
+from consumers.telemetry.reporters import REPORTER_METRICS, label_outcomes
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
     BucketCounts,
@@ -30,7 +31,7 @@ from consumers.telemetry.spec import (
     by_key,
     of_shard,
 )
-from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES, REPORTED
 
 __all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "REFUSALS", "page"]
 
@@ -152,7 +153,7 @@ METRICS = (
         "counter",
         ("shard", "outcome"),
         "Outcomes of labels, and of observations that waited for a label.",
-        by_key(lambda view: view.labels, OUTCOMES),
+        by_key(label_outcomes, [o for o in OUTCOMES if o not in REPORTED]),
     ),
     MetricSpec(
         "headwater_only_one_class",
@@ -180,10 +181,11 @@ METRICS = (
         "counter",
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
-        # Most services have no schemas, so those reasons have no series before the first record.
+        # Most services have neither schemas nor reporters, so those reasons have no series before
+        # the first record.
         by_key(
             lambda view: view.dead_letters,
-            [r for r in DEAD_LETTER_REASONS if r not in SCHEMA_REASONS],
+            [r for r in DEAD_LETTER_REASONS if r not in SCHEMA_REASONS | REPORTER_REASONS],
         ),
     ),
     MetricSpec(
@@ -352,6 +354,7 @@ METRICS = (
         _counted(lambda risk: risk.rejected),
     ),
     *BUDGET_METRICS,
+    *REPORTER_METRICS,
     *CHALLENGER_METRICS,
     MetricSpec(
         "headwater_expert_weight",

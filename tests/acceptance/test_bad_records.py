@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 from river.datasets import Phishing
 
-from consumers.base.errors import SCHEMA_REASONS, DeadLetterReason
+from consumers.base.errors import REPORTER_REASONS, SCHEMA_REASONS, DeadLetterReason
 from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from stream.data.state import State
@@ -254,7 +254,14 @@ def test_negative_count_is_a_dead_letter_of_a_model_that_counts(place: Shell) ->
 
 def test_every_reason_there_is_has_its_case_here() -> None:
     """A new reason needs a record that shows it. What kills the process, and records with schemas
-    (`tests/consumers/schemas`), have tests of their own."""
-    reasons = {*OBSERVATIONS, *LABELS, *SCHEMA_REASONS, "negative_count", "crash_poison"}
+    (`tests/consumers/schemas`) or reporters, have tests of their own."""
+    reasons = {
+        *OBSERVATIONS,
+        *LABELS,
+        *SCHEMA_REASONS,
+        *REPORTER_REASONS,
+        "negative_count",
+        "crash_poison",
+    }
 
     assert reasons == {r for part in get_args(DeadLetterReason) for r in get_args(part) or [part]}

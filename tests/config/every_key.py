@@ -60,6 +60,7 @@ EXAMPLES: dict[str, Any] = {
     "labels.silence": "pays",
     "labels.after": "45m",
     "labels.label_frequency": 0.3,
+    "reporters.min_trust": 0.55,
     "model.type": "CategoricalNB",
     "model.parameters": {"alpha": 0.5},
     "model.max_state_bytes": "512MiB",

@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.base.errors import DEAD_LETTER_REASONS, SCHEMA_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS, REPORTER_REASONS, SCHEMA_REASONS
 from consumers.base.health import Health
 from consumers.base.records import Partition
 from consumers.shard.views import Committed, RiskView, ShardView
@@ -27,7 +27,7 @@ from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import WINDOWS, BaselinePredictions, Quality, QualityView
-from stream.join.label_delay import OUTCOMES
+from stream.join.label_delay import OUTCOMES, REPORTED
 from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
@@ -103,6 +103,10 @@ def full() -> CollectorRegistry:
         ("headwater_labels_total", {"outcome": "late"}, 2),
         ("headwater_dead_letters_total", {"reason": "wrong_kind"}, 1),
         ("headwater_overflow_total", {"bound": "max_pending"}, 4),
+        ("headwater_reporters", {}, 2),
+        ("headwater_reporter_verdicts_total", {"verdict": "agreed"}, 7),
+        ("headwater_reporter_verdicts_total", {"verdict": "disagreed"}, 3),
+        ("headwater_labels_total", {"outcome": "quarantined"}, 0),
         ("headwater_pending_labels", {}, 7),
         ("headwater_pending_oldest_seconds", {}, 2.5),
         ("headwater_label_coverage_ratio", {}, 0.75),
@@ -232,8 +236,11 @@ def test_every_reason_and_outcome_is_there_from_the_first_view() -> None:
 
     reasons = {s["reason"] for s in series(registry, "headwater_dead_letters_total")}
     outcomes = {s["outcome"] for s in series(registry, "headwater_labels_total")}
-    assert reasons == set(DEAD_LETTER_REASONS) - set(SCHEMA_REASONS)
+    assert reasons == set(DEAD_LETTER_REASONS) - SCHEMA_REASONS - REPORTER_REASONS
     assert outcomes == set(OUTCOMES)
+    _, registry = telemetry(view(labels={}, reporters=None))
+    outcomes = {s["outcome"] for s in series(registry, "headwater_labels_total")}
+    assert outcomes == set(OUTCOMES) - set(REPORTED)
     assert (
         registry.get_sample_value("headwater_dead_letters_total", SHARD | {"reason": "oversize"})
         == 0

@@ -25,6 +25,7 @@ from stream.decision import Budget, BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
+from stream.join.reporters import ReportersView, ReporterView
 
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
@@ -114,6 +115,7 @@ def view(**changed: Any) -> ShardView:
             1000,
         ),
         "budget": BudgetView(Budget("spam", 0.01), 40, 0, 0.75, 5, 1, 2),
+        "reporters": ReportersView(2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9),)),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import DEAD_LETTER_REASONS, RecordError
-from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
+from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
+from consumers.codecs.predictions import PredictionEncoder
 from stream import Field, Schema
 from tests.consumers.hostile import nested, observations
 
@@ -87,9 +88,10 @@ def test_hostile_observations_leave_only_finite_numbers_or_missing() -> None:
     assert reasons == {"unparsable", "oversize", "no_id", "wrong_kind", "infinite", "out_of_range"}
 
 
-def test_fast_way_is_the_slow_way_on_hostile_labels() -> None:
-    """Label records: ids, labels and weights agree, or the reasons do."""
-    codec = JsonLabels()
+@pytest.mark.parametrize("reporter", [None, "text", "a.price", "urgent"])
+def test_fast_way_is_the_slow_way_on_hostile_labels(reporter) -> None:
+    """Label records: ids, labels, weights and reporters agree, or the reasons do."""
+    codec = JsonLabels(reporter=reporter)
     corpus = [(k, v and v.replace(b'"price"', b'"w"', 1)) for k, v in CORPUS]
     found = codec.decode([k for k, _ in corpus], [v for _, v in corpus])
     reasons = set()
@@ -99,11 +101,49 @@ def test_fast_way_is_the_slow_way_on_hostile_labels() -> None:
         assert told == reason, value and value[:200]
         reasons.add(reason)
         if slow is not None:
-            assert (found.ids[i], found.labels[i], found.weights[i]) == slow, value
+            who = None if found.reporters is None else found.reporters[i]
+            assert (found.ids[i], found.labels[i], found.weights[i], who) == slow, value
             assert type(found.labels[i]) is type(slow[1])
             assert 0 < found.weights[i] <= 2.0**53
 
-    assert reasons == {"ok", "unparsable", "oversize", "no_id", "no_label", "bad_weight"}
+    named = {"bad_reporter"} & reasons
+    assert reasons == {"ok", "unparsable", "oversize", "no_id", "no_label", "bad_weight", *named}
+
+
+REPORTERS: list[tuple[str, str | None]] = [
+    ('"ann"', "ann"),
+    ("7", "7"),
+    ("null", None),
+    ('"%s"' % ("é" * 256), "é" * 256),
+]
+
+
+@pytest.mark.parametrize("path", ["by", "by.user", 'b"y', "by.user.id"])
+def test_reporters_are_texts_or_integers(path) -> None:
+    """An absent one and null are nobody, and a nested one is found by its path."""
+    head, *inner = path.split(".")
+    for value, name in REPORTERS:
+        nested = value
+        for part in reversed(inner):
+            nested = f'{{"{part}":{nested}}}'
+        record = f'{{"id":1,"label":"x",{json.dumps(head)}:{nested}}}'.encode()
+        found = JsonLabels(reporter=path).decode([None] * 2, [record, b'{"id":1,"label":"x"}'])
+        assert (found.reporters, found.rejected) == ([name, None], {})
+    literal = json.dumps({"id": 1, "label": "x", path: "ann"}).encode()
+    assert JsonLabels(reporter=path).decode([None], [literal]).reporters == ["ann"]
+    assert JsonLabels().decode([None], [literal]).reporters is None
+
+
+@pytest.mark.parametrize("value", ['""', "true", "1.5", "[]", "{}", '"%s"' % ("x" * 257)])
+@pytest.mark.parametrize("path", ["by", "by.user"])
+def test_reporter_that_is_no_name_is_rejected(path, value) -> None:
+    """A label of nobody knows whom is not one of nobody."""
+    nested = value if path == "by" else f'{{"user":{value}}}'
+    found = JsonLabels(reporter=path).decode(
+        [None], [f'{{"id":1,"label":0,"by":{nested}}}'.encode()]
+    )
+
+    assert found.rejected[0].reason == "bad_reporter"
 
 
 @pytest.mark.parametrize(

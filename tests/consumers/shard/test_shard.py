@@ -8,7 +8,12 @@ from typing import get_args
 
 import pytest
 
-from consumers.base.errors import DEAD_LETTER_REASONS, DeadLetterReason
+from consumers.base.errors import (
+    DEAD_LETTER_REASONS,
+    REPORTER_REASONS,
+    SCHEMA_REASONS,
+    DeadLetterReason,
+)
 from consumers.base.records import Partition, Record
 from consumers.config.learner import ModelConfig
 from consumers.shard.models import build
@@ -112,7 +117,7 @@ BAD: dict[str, Record] = {
 
 def test_every_reason_has_an_example() -> None:
     """The list of reasons is the list tested here; others have a file of their own."""
-    elsewhere = {"crash_poison", "unknown_schema", "unusable_schema"}
+    elsewhere = {"crash_poison", *SCHEMA_REASONS, *REPORTER_REASONS}
     assert (
         {*BAD, "negative_count", *elsewhere}
         == set(DEAD_LETTER_REASONS)
