@@ -49,6 +49,13 @@ def _of(value: Callable[[BudgetView], float | None]) -> Read:
 
 BUDGET_METRICS = (
     MetricSpec(
+        "headwater_budget_rate_ratio",
+        "gauge",
+        ("shard",),
+        "The budget: the share of records of other labels that may be flagged at most.",
+        _of(lambda budget: float(budget.rule.rate)),
+    ),
+    MetricSpec(
         "headwater_budget_threshold",
         "gauge",
         ("shard",),

@@ -53,6 +53,25 @@ def labels(**outcomes: str) -> list[dict[str, str]]:
     ]
 
 
+def budget(false_positives: str) -> list[dict[str, str]]:
+    """A budget of 1 % after 1,000 labels of other classes."""
+    return [
+        series("headwater_budget_rate_ratio", "0.01x180"),
+        series("headwater_budget_others_total", "1000x180"),
+        series("headwater_budget_false_positives_total", false_positives),
+    ]
+
+
+def flagged(labels_of_spam: str) -> list[dict[str, str]]:
+    """Predictions of 15 hours, ham by silence, and labels of spam."""
+    return [
+        series("headwater_predictions_total", "0+600x900"),
+        series("headwater_budget_flagged_total", "0+60x900"),
+        series("headwater_confusion_total", "0+9x900", MODEL, true="ham", predicted="ham"),
+        series("headwater_confusion_total", labels_of_spam, MODEL, true="spam", predicted="spam"),
+    ]
+
+
 CONSUMED = series("headwater_records_total", FLOWS)
 PREDICTED = series("headwater_predictions_total", FLOWS)
 LABELLED = "headwater_label_delay_seconds_count"
@@ -195,7 +214,28 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         "MixedNB of headwater is right in 50% of the last hour, over five points less than of the "
         "last day",
     ),
+    "HeadwaterFlaggedShareJumps": (
+        [PREDICTED, series("headwater_budget_flagged_total", "0+60x80 4800+300x100")],
+        # Less than twice as much.
+        [PREDICTED, series("headwater_budget_flagged_total", "0+60x90 5400+110x90")],
+        {"job": "headwater", "window": "1h"},
+        "headwater has flagged 50% of the records of the last hour, over twice the share of the "
+        "day before",
+    ),
+    "HeadwaterFalsePositivesNearBudget": (
+        budget("9x180"),
+        budget("8x180"),
+        SHARD,
+        "shard 0 has used 90% of its budget of false positives",
+    ),
+    "HeadwaterNobodyFlags": (
+        flagged("0+1x120 120x780"),
+        flagged("0+1x900"),
+        {"job": "headwater", "true": "spam"},
+        "nobody has labelled a record of headwater as spam for 12 hours",
+    ),
 }
+AT = {"HeadwaterNobodyFlags": "899m"}  # the other alerts are tested after two and a half hours
 
 
 def checked(directory: Path, tests: list[dict[str, Any]]) -> str:
@@ -219,8 +259,8 @@ def groups(file: str) -> list[str]:
 
 
 def told(name: str, fed: list[Any], expected: list[dict[str, Any]]) -> dict[str, Any]:
-    """A rule test: after two and a half hours the alert is these."""
-    alert = {"alertname": name, "eval_time": "150m", "exp_alerts": expected}
+    """A rule test: at its time the alert is these."""
+    alert = {"alertname": name, "eval_time": AT.get(name, "150m"), "exp_alerts": expected}
     return {"interval": "1m", "input_series": fed, "alert_rule_test": [alert]}
 
 
@@ -250,6 +290,20 @@ def test_challenger_that_is_worse_than_guessing_raises_no_alert(tmp_path: Path) 
     shadow = [worse("1x180"), series("headwater_champion", "0x180", MODEL)]
 
     assert checked(tmp_path, [told("HeadwaterWorseThanBaseline", shadow, [])]) == ""
+
+
+def test_service_without_a_budget_may_have_classes_that_stop(tmp_path: Path) -> None:
+    """Only where something is flagged does a person report it."""
+    without = [each for each in CASES["HeadwaterNobodyFlags"][0] if "flagged" not in each["series"]]
+
+    assert checked(tmp_path, [told("HeadwaterNobodyFlags", without, [])]) == ""
+
+
+def test_first_flags_are_no_jump(tmp_path: Path) -> None:
+    """Before there is evidence nothing is flagged, so there is no past to compare with."""
+    first = [PREDICTED, series("headwater_budget_flagged_total", "0x90 0+300x90")]
+
+    assert checked(tmp_path, [told("HeadwaterFlaggedShareJumps", first, [])]) == ""
 
 
 @pytest.mark.parametrize("name", CASES)
