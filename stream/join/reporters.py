@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
 from itertools import chain
@@ -42,6 +43,7 @@ TRUSTED = 0  # the number of the trusted reporter; the others have numbers from 
 TRUSTED_VOTE = float(MOST_VOTES)  # more than all other votes together
 ANONYMOUS = ""  # the name of the anonymous reporter
 TOP = 20  # reporters in a view
+LAST = (0, 0)  # below the rank of every reporter who gave a label
 
 
 class Vote(NamedTuple):
@@ -56,6 +58,7 @@ class Vote(NamedTuple):
 Votes: TypeAlias = tuple[Vote, ...]  # of an id, the oldest first
 
 
+@lru_cache(maxsize=1024, typed=True)
 def marked(label: Label) -> int:
     """64 bits that stand for a label in a vote, because a label may be a long text.
 
@@ -204,6 +207,9 @@ class Reporters:
         self._unjudged: OrderedDict[str, Reporter] = OrderedDict()
         self._judged: OrderedDict[str, Reporter] = OrderedDict()
         self._by_number: dict[int, Reporter] = {}
+        # Those with the most labels, and a lower bound of their ranks: a view looks at no others.
+        self._top: dict[int, Reporter] = {}
+        self._least = LAST
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -221,6 +227,8 @@ class Reporters:
             _, gone = (self._unjudged or self._judged).popitem(last=False)
             del self._by_number[gone.number]
             self.forgotten += 1
+            if gone.number in self._top:
+                self._find_top()
         self._numbers += 1
         found = Reporter(name, self._numbers)
         self._unjudged[name] = self._by_number[found.number] = found
@@ -233,6 +241,8 @@ class Reporters:
             reporter.hour, reporter.in_hour = hour, 0
         reporter.labels += 1
         reporter.in_hour += 1
+        if _rank(reporter) > self._least and reporter.number not in self._top:
+            self._rise(reporter)
         return reporter.in_hour <= self.rules.per_hour
 
     def trust(self, reporter: Reporter) -> float:
@@ -265,9 +275,24 @@ class Reporters:
             reporter.disagreed += 1
             reporter.wrong += weight
 
+    def _rise(self, reporter: Reporter) -> None:
+        """A reporter with more labels takes the place of the last one of `_top`."""
+        top = self._top
+        if len(top) >= TOP:
+            last = min(top.values(), key=_rank)
+            self._least = _rank(last)
+            if self._least > _rank(reporter):
+                return
+            del top[last.number]
+        top[reporter.number] = reporter
+
+    def _find_top(self) -> None:
+        self._top = {one.number: one for one in nlargest(TOP, self, key=_rank)}
+        self._least = LAST
+
     def view(self) -> ReportersView:
-        """A frozen copy. O(reporters)."""
-        top = nlargest(TOP, self, key=lambda one: (one.labels, -one.number))
+        """A frozen copy of those with the most labels."""
+        top = sorted(self._top.values(), key=_rank, reverse=True)
         shown = (
             ReporterView(one.name, one.labels, one.agreed, one.disagreed, self.trust(one))
             for one in top
@@ -315,9 +340,15 @@ class Reporters:
             one = Reporter(name, **dict(zip((*COUNTS, *SUMS), values, strict=True)))
             (self._unjudged if i < split else self._judged)[name] = one
             self._by_number[one.number] = one
+        self._find_top()
         self._numbers, self.forgotten = header["numbers"], header["forgotten"]
         self.agreed, self.disagreed = header["agreed"], header["disagreed"]
         return _votes(state)
+
+
+def _rank(reporter: Reporter) -> tuple[int, int]:
+    """More labels first, then who came first."""
+    return reporter.labels, -reporter.number
 
 
 def _texts(state: State, name: str) -> list[str]:

@@ -134,6 +134,18 @@ def test_reporters_are_texts_or_integers(path) -> None:
     assert JsonLabels().decode([None], [literal]).reporters is None
 
 
+@pytest.mark.parametrize("path", ["by", "by.user"])
+def test_reporters_of_other_formats_are_those_of_their_documents(path) -> None:
+    """A document takes the same ways as JSON."""
+    values = [f'{{"id":1,"label":"x","by":{by}}}'.encode() for by in ('"ann"', '{"user":7}')]
+    codec = JsonLabels(documents=json.loads, reporter=path)
+    found = codec.decode([None] * 2, values)
+    reasons = {i: error.reason for i, error in found.rejected.items()}
+
+    expected = (["ann", None], {1: "bad_reporter"}) if path == "by" else ([None, "7"], {})
+    assert (found.reporters, reasons) == expected
+
+
 @pytest.mark.parametrize("value", ['""', "true", "1.5", "[]", "{}", '"%s"' % ("x" * 257)])
 @pytest.mark.parametrize("path", ["by", "by.user"])
 def test_reporter_that_is_no_name_is_rejected(path, value) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from consumers.api.openapi import document
 from consumers.base.errors import ConfigError
-from consumers.base.records import Outgoing
+from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.config.identity import identity_difference
+from consumers.shard.answer import Answerer
+from consumers.shard.challengers import ChallengerSet
 from consumers.snapshots.format import from_bytes
-from stream.join.reporters import ReporterRules
+from stream.join.reporters import LONGEST_REPORTER, ReporterRules
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 
 HOUR_MS = 3_600_000
@@ -94,6 +98,33 @@ def test_view_has_the_reporters_with_the_most_labels() -> None:
     assert shard().view().reporters is None
 
 
+@pytest.mark.parametrize("cuts", [range(1, 90), range(7, 90, 7)])
+def test_challengers_learn_the_same_labels_with_the_same_weights(cuts) -> None:
+    """A model that is its own challenger has the same state, whoever reported what."""
+    records = [seen(str(i), i, a=i % 2, ts=NOW + i) for i in range(30)]
+    for i in range(60):
+        who, ts = ["ann", "bob", "eve", None][i % 4], NOW + 30 + i
+        label = "pq"[(i % 2) ^ (who == "eve" or i % 7 == 0)]
+        records.append(told(str(i // 2), label, i, by=who, ts=ts))
+    whole, cut, alone = (
+        shard(corrections=True, reporter_field="by", reporters=ReporterRules()) for _ in range(3)
+    )
+    for each in (whole, cut):
+        each.set_challengers(ChallengerSet({"twin": {"type": "GaussianNB", "parameters": {}}}))
+    for each in (whole, alone):
+        each.process(batch(records), NOW + 10**6)
+    for start, stop in pairwise([0, *cuts, len(records)]):
+        cut.process(batch(records[start:stop]), NOW + 10**6)
+
+    assert whole.view().labels["corrected"] > 2
+    assert whole.view().labels["outvoted"] > 2
+    assert whole.fingerprint() == cut.fingerprint()
+    learner = alone.learner.fingerprint()
+    assert whole.learner.fingerprint() == learner
+    whole.set_challengers(whole.challenger_set, champion="twin")
+    assert whole.champion_learner.fingerprint() == learner
+
+
 def test_label_above_the_cap_is_a_dead_letter_that_says_so() -> None:
     """With its own bytes, so that it can be sent again."""
     rules = ReporterRules(per_hour=2)
@@ -154,3 +185,16 @@ def test_reporters_are_part_of_the_identity(tmp_path) -> None:
         "reporters.prior_trust",
         "reporters.without_reporter",
     ]
+
+
+def test_http_api_knows_reporters(tmp_path) -> None:
+    """It describes the field, and refuses what would be a dead letter."""
+    text = config_text("memory:x", ["a"], more='[labels]\nreporter = "by"')
+    schemas = document(parse(text, directory=tmp_path))["components"]["schemas"]
+    going = shard(reporter_field="by", reporters=ReporterRules())
+    answerer = Answerer(going.copied(Partition("svc-journal", 0), 0))
+    values = [f'{{"id":"1","label":"x","by":{by}}}'.encode() for by in ('"ann"', "7", "null", "[]")]
+    ids, refused = answerer.check_labels(values)
+
+    assert schemas["LabelRecord"]["properties"]["by"]["maxLength"] == LONGEST_REPORTER
+    assert (ids[:3], list(refused), refused[3].reason) == (["1"] * 3, [3], "bad_reporter")

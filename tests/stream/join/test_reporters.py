@@ -365,6 +365,25 @@ def test_a_view_shows_those_with_the_most_labels() -> None:
     assert view.top[0] == ("u29", 29, 0, 0, 0.8)
 
 
+@pytest.mark.parametrize("most", [10, 40, 1000])
+def test_a_view_is_that_of_a_search_through_all(most) -> None:
+    """Also after reporters left, and after a restart: only those with the most labels are kept."""
+    rng = np.random.default_rng(most)
+    table = Reporters(RULES._replace(max_reporters=most))
+    for step in range(3000):
+        who = table.of(f"u{int(90 * rng.random() ** 3)}")
+        table.count(who, 0)
+        if rng.random() < 0.02:
+            table.judge(who.number, agrees=True, weight=1.0)
+        if step % 100 == 0:
+            every = sorted(table, key=lambda one: (-one.labels, one.number))
+            shown = [(one.name, one.labels) for one in table.view().top]
+            assert shown == [(one.name, one.labels) for one in every[:TOP]]
+        if step == 1500:
+            state, table = table.to_state({}), Reporters(table.rules)
+            table.load_state(state)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"max_reporters": 0}, {"per_hour": 0}, {"min_trust": 0.5}, {"prior_trust": 1.0}],
