@@ -216,7 +216,7 @@ def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: flo
     kernels.insert(key[fresh], np.zeros((order.size, mine.cell.shape[1]), np.float32), *mine[:2])
     mine.size[0] += np.count_nonzero(fresh)
     at = np.empty(key.size, dtype=np.int64)
-    kernels.find(key, 0, key.size, mine.key, at)
+    kernels.find(key, 0, key.size, mine.key, mine.cell, at)
     for theirs_code, code in enumerate(codes.tolist()):
         mine.cell[at, code] += cell[:, theirs_code]
         mine.totals[code] += theirs.totals[theirs_code]

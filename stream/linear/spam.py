@@ -299,7 +299,8 @@ class SpamScorer(Learner):
     def _places(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The views of features and their places in the table, -1 if they are not there."""
         key, place = (ids & 0xFFFFFFFF).astype(np.uint32), np.empty(ids.size, dtype=np.int64)
-        kernels.find(key, 0, key.size, self._tables.key, place)
+        s = self._tables
+        kernels.find(key, 0, key.size, s.key, s.cell, place)
         return ids >> 32, place
 
     def features_of(self, x: Mapping[Any, Any]) -> list[Named]:

@@ -159,7 +159,7 @@ class SlowSpamScorer:
         if self.excess <= 8.0:
             return
         self.excess, self.losses = 0.0, []
-        self.forgotten.append(len(self.learned))
+        self.forgotten.append(len(self.learned) + 1)
         for table, kept in ((self.weights, 0.25), (self.bias, 0.25), (self.squares, 0.125)):
             for key in table:
                 table[key] *= kept

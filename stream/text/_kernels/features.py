@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import empty, uint32, uint64, zeros
+from numpy import empty, int64, uint32, uint64, zeros
 
 from stream.kernel import inlined, kernel
 
@@ -41,27 +41,26 @@ def key_of(h: int, salt: int) -> Any:
 
 
 @kernel
-def once(key: Any, begin: int, end: int, seen: Any) -> int:
+def once(key: Any, begin: int, end: int, seen: Any) -> Any:
     """Keep the first of equal keys in key[begin:end], in their order; returns the new end.
 
     key, seen uint32. seen: all 0, before and after, with room for a power of two of at least 16 and
-    twice the number of keys.
+    three times the number of keys. There are no branches on what cannot be predicted.
     """
     size = 16
-    while size < 2 * (end - begin):
+    while size < 3 * (end - begin):
         size *= 2
-    mask, at = uint64(size - 1), begin
+    mask, at = uint64(size - 1), uint64(begin)
     for i in range(begin, end):
         k = key[uint64(i)]
         p = uint64(k) & mask
-        while seen[p] != uint32(0) and seen[p] != k:
+        while (seen[p] != uint32(0)) & (seen[p] != k):
             p = (p + uint64(1)) & mask
-        if seen[p] == uint32(0):
-            seen[p] = k
-            key[uint64(at)] = k
-            at += 1
+        key[at] = k
+        at += uint64(seen[p] == uint32(0))
+        seen[p] = k
     seen[:size] = uint32(0)
-    return at
+    return int64(at)
 
 
 @inlined
@@ -251,7 +250,7 @@ def features(
     """
     pair = empty(3 * most + 1, uint32)
     size = 64
-    while size < 2 * max(4 * most, MOST_BYTES) + 64:
+    while size < 3 * max(4 * most, MOST_BYTES) + 64:
         size *= 2
     seen = zeros(size, uint32)
     at = 0
