@@ -15,10 +15,12 @@ from stream.data.state import State
 from stream.errors import StateError
 from stream.linear._kernels import evidence as kernels
 from stream.linear._kernels.evidence import HEAVIEST, LARGEST_UNIT, Evidence
+from stream.linear.word_counts import CountedWords
 from stream.text.features import VIEWS
 
 __all__ = [
     "FEWEST",
+    "counted",
     "empty",
     "enlarged",
     "exported",
@@ -97,6 +99,34 @@ def swept(s: Evidence, kept: int, places: int) -> Evidence:
     s.evicted[0] += order.size - best.size
     s.size[0] = best.size
     return _filled(s, places, key[best], cell[best])
+
+
+def counted(
+    s: Evidence, words: CountedWords, records: NDArray[np.float64], weight: float, most: int
+) -> tuple[Evidence, int]:
+    """`s` with words of so many records added, each of that weight, and how many were.
+
+    The table has at most `most` places; the words with most records come first. Words in the table
+    always have room.
+    """
+    known = np.isin(words.key, s.key)
+    order = np.lexsort((words.key, -words.records.sum(axis=1), ~known))
+    new = max(room(most) - int(s.size[0]), 0)
+    kept = np.sort(order[: int(np.count_nonzero(known)) + new])
+    s.refused[0] += words.key.size - kept.size
+    key, fresh = words.key[kept], words.key[kept][~known[kept]]
+    places = s.key.size
+    while room(places) < int(s.size[0]) + fresh.size:
+        places *= 2
+    s = enlarged(s, places)
+    kernels.insert(fresh, np.zeros((fresh.size, s.cell.shape[1]), np.float32), s.key, s.cell)
+    s.size[0] += fresh.size
+    at = np.empty(key.size, dtype=np.int64)
+    kernels.find(key, 0, key.size, s.key, s.cell, at)
+    weight *= float(s.unit[0])
+    s.cell[at, : records.size] += (weight * words.records[kept]).astype(np.float32)
+    s.totals[:] += weight * records
+    return s, kept.size
 
 
 def _in_order(s: Evidence) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[Any]]:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from math import log
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from stream.linear._kernels import evidence as kernels
 from stream.linear.evidence import FEWEST, MOST
 from stream.linear.explained import FeatureEvidence, spans_of
 from stream.linear.logistic import NOT_APPLICABLE
+from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,
@@ -394,6 +396,65 @@ class SpamScorer(Learner):
             m = np.bincount(view, minlength=VIEWS) if of_view is None else of_view
             kernels.terms(place, view, m, 0 if two else code, s, out)
         return out if two else 0.5 * out
+
+    # Counts of another filter.
+
+    def learn_counts(
+        self, counts: Iterable[WordCount], records: Mapping[Label, float]
+    ) -> dict[str, int]:
+        """Begin with the counts of words of another filter, such as bogofilter.
+
+        They are counts of the view of words, as if records with these words had been learned, but
+        without corrections. More records than the half-life lets a long stream weigh, half_life /
+        log 2, count as that many.
+
+        Parameters
+        ----------
+        counts
+            For each word of a field the records of each class that have it. A word that is not one
+            token is left out.
+        records
+            The records of each class.
+
+        Returns
+        -------
+        dict
+            How many features were ``learned``, how many words were ``left_out``, and how many
+            features were ``refused`` because the table has no room, those with the least records.
+
+        Raises
+        ------
+        SchemaError
+            A count is not a finite number of at least 0, or there are no records.
+        InvalidRecordError
+            A label differs in kind from the known ones, or is beyond their bound.
+
+        Examples
+        --------
+        >>> from stream.linear import WordCount
+        >>> model = SpamScorer()
+        >>> words = [WordCount("text", "viagra", {"spam": 8, "ham": 0})]
+        >>> model.learn_counts(words, {"spam": 10, "ham": 10})
+        {'learned': 1, 'left_out': 0, 'refused': 0}
+        >>> model.predict_one({"text": "viagra"})
+        'spam'
+        """
+        given = {label: number("records", n, 0.0, 2.0**53) for label, n in records.items()}
+        if not sum(given.values()):
+            raise SchemaError("expected at least one record of a class")
+        trial = copy.deepcopy(self)  # a wrong count or label changes nothing
+        codes = dict(zip(given, trial._admit_classes(list(given)).tolist(), strict=True))
+        every = np.zeros(max(len(trial.classes), tables.TWO))
+        for label, n in given.items():
+            every[codes[label]] = n
+        words = counted_words(counts, every, codes)
+        trial._tables = tables.widened(trial._tables, len(trial.classes))
+        most = trial._most_places
+        weight = min(1.0, self.half_life / log(2.0) / float(every.sum()))
+        trial._tables, kept = tables.counted(trial._tables, words, every, weight, most)
+        self._classes, self._tables = trial._classes, trial._tables
+        refused = words.key.size - kept
+        return {"learned": kept, "left_out": words.left_out, "refused": refused}
 
     @property
     def n_parameters(self) -> int:
