@@ -223,8 +223,11 @@ class SpamScorer(Learner):
     ) -> None:
         y, at = label[block.y], np.array([0, 0, 0, before, 0, 0], dtype=np.int64)
         size = _sizes(block.rows)
-        for first, last in _pieces(size.sum(axis=1)[block.row]):
-            row, bag = np.unique(block.row[first:last], return_inverse=True)
+        steps = block.row.size
+        for first, last in [(0, 1)] if steps == 1 else _pieces(size.sum(axis=1)[block.row]):
+            row, bag = block.row[first:last], np.zeros(1, dtype=np.int64)
+            if row.size > 1:
+                row, bag = np.unique(row, return_inverse=True)
             found = features(block.rows, row)
             cut = np.count_nonzero(size[row] > MOST_CHARACTERS, axis=1)
             op, w = block.op[first:last], block.w[first:last]

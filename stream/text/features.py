@@ -126,16 +126,23 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
     >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
     [0, 2, 12, 17, 17]
     """
-    n, names = used.size, sorted(rows.text_names)
-    place = np.array([rows.text_names.index(name) for name in names], dtype=np.int64)
-    cells = rows.text[np.ix_(used, place)].ravel().tolist()
+    n, (place, salts_of) = used.size, _texts_of(tuple(rows.text_names))
+    if n == 1:  # a call with one record, of which each step counts
+        cells = rows.text[used[0]][place].tolist()
+    else:
+        cells = rows.text[np.ix_(used, place)].ravel().tolist()
     found = [k for k, cell in enumerate(cells) if cell is not None]
     texts = [cells[k][:MOST_CHARACTERS] for k in found]
-    size = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    size = np.array([len(text) for text in texts], dtype=np.int64)
     at = np.array(found, dtype=np.int64)
-    row, column = at // max(len(names), 1), at % max(len(names), 1)
-    salt = np.array([salts(name) for name in names], dtype=np.uint64).reshape(-1, VIEWS)[column]
-    of_row = np.bincount(row, weights=size, minlength=n) if n else np.zeros(1)
+    if n == 1:
+        column, most = at, int(size.sum())
+        of_row = np.array((0, at.size), dtype=np.int64)
+    else:
+        row, column = at // max(place.size, 1), at % max(place.size, 1)
+        most = int(np.bincount(row, weights=size, minlength=n).max(initial=0))
+        of_row = np.searchsorted(row, np.arange(n + 1)).astype(np.int64)
+    salt = salts_of[column]
     whole = "".join(texts).encode("utf-32-le", "surrogatepass")
     other, others = _of_fields(rows, used)
     room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts)
@@ -145,15 +152,23 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
         np.frombuffer(whole, dtype="<i4"),
         np.cumsum(size),
         salt,
-        np.searchsorted(row, np.arange(n + 1)).astype(np.int64),
+        of_row,
         other,
         others,
         characters(),
-        int(of_row.max(initial=0)),
+        most,
         key,
         start,
     )
     return Features(key[: start[-1]], start)
+
+
+@lru_cache(maxsize=256)
+def _texts_of(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """The places of text columns in the order of their names, and their salts, (n, VIEWS)."""
+    place = sorted(range(len(names)), key=names.__getitem__)
+    salt = np.array([salts(names[k]) for k in place], dtype=np.uint64).reshape(-1, VIEWS)
+    return np.array(place, dtype=np.int64), salt
 
 
 def _of_fields(rows: Rows, used: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
