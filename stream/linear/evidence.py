@@ -104,7 +104,7 @@ def swept(s: Evidence, kept: int, places: int) -> Evidence:
 def counted(
     s: Evidence, words: CountedWords, records: NDArray[np.float64], weight: float, most: int
 ) -> tuple[Evidence, int]:
-    """`s` with words of so many records added, each of that weight, and how many were.
+    """`s` with these counts added, each record with that weight, and how many words it has of them.
 
     The table has at most `most` places; the words with most records come first. Words in the table
     always have room.
