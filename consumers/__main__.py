@@ -1,4 +1,4 @@
-"""`python -m consumers` is the command `headwater`."""
+"""`python -m consumers` is the command `headwater` without the commands of `headwater/`."""
 
 import sys
 

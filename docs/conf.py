@@ -38,7 +38,8 @@ maximum_signature_line_length = 80
 # only in signatures (internal, or imported for the type checker), words of docstrings ("mapping").
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|numpy|np|pathlib|river|ssl|typing)\..*"),
-    ("py:class", r"NDArray|ConfusionMatrix|Id|(stream|consumers)\.\w+\.\w+\..+|[a-z ]+"),
+    ("py:class", r"NDArray|ConfusionMatrix|DeadLetterReason|Id|Path"),
+    ("py:class", r"(stream|consumers)\.\w+\.\w+\..+|[a-z ]+"),
 ]
 
 GROUPS = {"learners": stream.Learner, "errors": stream.StreamError}

@@ -238,7 +238,7 @@ OPERATIONS: tuple[Operation, ...] = (
         *("POST", "/checkv2", "A verdict on a mail, in the shape of rspamd; nothing is learned"),
         *(_rspamd, "read", (200, contract.RspamdReply)),
         problems=(400, 404, 413, 415, 422, 503),
-        raw="message/rfc822",
+        raw="application/octet-stream",
     ),
     Operation(
         *("GET", "/v2", "The server (Open Inference Protocol)"),

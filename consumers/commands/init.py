@@ -186,7 +186,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml
-    from consumers.config.sample import SAMPLE_SIZE, infer
+    from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
     from consumers.offline.pitfalls import Pitfalls
 
     source, file, name, label, labels, transport, output, missing, registry = asked
@@ -199,8 +199,11 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     but = {id_field, label or id_field}
     after = looked.records[SAMPLE_SIZE:]
     later = (lambda field: (_at(r, field) for r in after)) if look else None
-    fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
-    choice, found = choose(fields), Pitfalls()
+    if looked.wire == "mail":
+        fields = fields_of_mail()
+    else:
+        fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
+    choice, found = choose(fields, mail=looked.wire == "mail"), Pitfalls()
     if look:
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
         warnings += [*found.lines(), *worse]

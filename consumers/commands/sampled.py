@@ -68,21 +68,32 @@ def of_file(
 ) -> Sampled:
     """The first records of a source, at most `most`. ConfigError if it has none.
 
-    For `missing` and `verbatim` see `read_records`.
+    For `missing` and `verbatim` see `read_records`. Of a mail they are the fields that a service of
+    mail reads.
     """
     from consumers.commands.meter import Meter
+    from consumers.files.mails import FORMATS
 
     records, size = [], 0
+    mails = source.format.name in FORMATS
     with Meter("records read", most) as meter:
         for record in source.records(missing=missing, verbatim=verbatim):
-            records.append(record)
+            records.append(_mail(record) if mails else record)
             meter.advance(1)
             size += sum(len(v) if isinstance(v, str) else 16 for v in record.values())
             if len(records) >= most or size >= MOST_BYTES:
                 break
     if not records:
         raise ConfigError(f"{source} has no records; give a file with at least one")
-    return Sampled(records)
+    return Sampled(records, wire="mail") if mails else Sampled(records)
+
+
+def _mail(record: Record) -> Record:
+    """The fields of the mail of a record instead of it."""
+    from consumers.codecs.mail_field import expanded
+
+    found = expanded(dict(record), "mail")
+    return {name: value for name, value in found.items() if name != "mail"}
 
 
 def of_topic(

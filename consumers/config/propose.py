@@ -43,8 +43,8 @@ class Source:
     format: str = "json"
 
 
-def choose(fields: Sequence[InferredField]) -> ModelChoice:
-    """The model for these fields.
+def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoice:
+    """The model for these fields, which may be those of mails.
 
     Raises
     ------
@@ -56,6 +56,8 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
     >>> choose([InferredField("hops", "numeric", "…")]).why
     '1 field of numbers or truth values: several learners, each believed as far as it is right'
     """
+    if mail:
+        return ModelChoice("spam", "mail: words, pairs and byte 4-grams of each field")
     kinds = [f.kind for f in fields if f.kind is not None]
     texts, categories = kinds.count("text"), kinds.count("categorical")
     numbers = len(kinds) - texts - categories
@@ -94,10 +96,7 @@ def toml(
         *_input(source),
         "",
         *_registry(source),
-        "[features]",
-        *_features(fields, warnings or {}),
-        "",
-        *_values(missing),
+        *_declared(source, fields, warnings or {}, missing),
         "[model]",
         f"# {choice.why}.",
         *(f"#   {line}".rstrip() for line in choice.scores),
@@ -158,6 +157,18 @@ def _registry(source: Source) -> list[str]:
     if source.registry is None:
         return []
     return ["[registry]", f"url = {_text(source.registry)}", ""]
+
+
+def _declared(
+    source: Source,
+    fields: Sequence[InferredField],
+    warnings: Mapping[str, str],
+    missing: Sequence[str] | None,
+) -> list[str]:
+    """[features] and [values]; none for mail, whose fields are given."""
+    if source.format == "mail":
+        return []
+    return ["[features]", *_features(fields, warnings), "", *_values(missing)]
 
 
 def _features(fields: Sequence[InferredField], warnings: Mapping[str, str]) -> list[str]:

@@ -18,12 +18,14 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
+from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
     "SAMPLE_SIZE",
     "InferredField",
     "check_labels",
+    "fields_of_mail",
     "infer",
     "likely_ids",
     "named_like_a_time",
@@ -141,6 +143,17 @@ def named_like_an_id(name: str) -> bool:
     ['customer_id', 'orderId']
     """
     return _REFERENCE_NAME.search(name) is not None
+
+
+def fields_of_mail() -> list[InferredField]:
+    """The fields that each mail has.
+
+    Examples
+    --------
+    >>> fields_of_mail()[0]
+    InferredField(name='subject', kind='text', why='of each mail', missing='')
+    """
+    return [InferredField(name, kind, "of each mail") for name, kind in FIELDS.items()]
 
 
 def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:

@@ -15,7 +15,10 @@ from consumers.files.file import File
 from consumers.files.format import Record
 from consumers.mail.envelope import LARGEST
 
-__all__ = ["LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
+__all__ = ["FORMATS", "LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
+
+
+FORMATS = ("eml", "maildir", "mbox")  # whose records are mails
 
 
 def mail_record(value: bytes, folder: str) -> Record:

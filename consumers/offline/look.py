@@ -166,7 +166,7 @@ class Look:
 
 
 def models(schema: Schema, default: str) -> list[str]:
-    """The types to compare: those that use every field, and the default.
+    """The types to compare: those that use every field, and the default. `spam` if there is a text.
 
     Examples
     --------
@@ -179,7 +179,8 @@ def models(schema: Schema, default: str) -> list[str]:
         odd.add("MultinomialNB")  # it would take numbers for counts
     if kinds <= {"numeric", "binary"}:
         odd.add("MixedNB")  # it is GaussianNB then, or nearly so
-    usable = [m for m in EVERY if m not in odd and unused(ModelConfig(type=m), schema) is None]
+    every = (*EVERY, "spam") if "text" in kinds else EVERY
+    usable = [m for m in every if m not in odd and unused(ModelConfig(type=m), schema) is None]
     return list(dict.fromkeys([*usable, default]))
 
 

@@ -160,13 +160,13 @@ def test_help_has_an_example_and_is_there_at_once(shell: Shell, name: str | None
     assert took.cpu < QUICK_SECONDS
 
 
-def test_python_m_consumers_is_the_same_command(place: Shell) -> None:
+def test_python_m_headwater_is_the_same_command(place: Shell) -> None:
     """The same help, the same records, the same errors."""
     tail = ["tail", "pages", *URL, "--from-beginning", "--drain"]
     for arguments, code in ((["--help"], 0), (tail, 0), (["run", "nope.toml"], 2)):
         installed = place(*arguments, code=code)
         module = subprocess.run(
-            [sys.executable, "-m", "consumers", *arguments],
+            [sys.executable, "-m", "headwater", *arguments],
             cwd=place.directory,
             capture_output=True,
             text=True,

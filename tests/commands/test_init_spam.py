@@ -75,3 +75,40 @@ def test_wrong_filter_is_one_line(words: list[str], expected: str, capsys: Said)
     assert main(["init", *words]) == 2
     assert expected in capsys.readouterr().err
     assert Path("taken/spam.toml").read_text() == ""
+
+
+def test_folders_of_mail_propose_the_scorer_of_messages(capsys: Said) -> None:
+    """A Maildir is read as the service reads it, and its folder is the label."""
+    for n in range(300):
+        spam = n % 2
+        path = Path("mail", ("in", "junk")[spam], "cur", str(n))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words = ("minutes of the meeting", "cheap pills and prizes")[spam]
+        path.write_text(f"Message-ID: <{n}@example.org>\nSubject: {words}\n\n{words} {n}\n")
+
+    assert main(["init", "mail", "--format", "maildir", "--label", "folder", "--name", "m"]) == 0
+    said = capsys.readouterr().out
+    other_port("m.toml")
+    config = load(Path("m.toml"))
+
+    assert "model spam: mail: words, pairs and byte 4-grams of each field" in said
+    assert config.input.format == "mail"
+    assert config.model.type == "SpamScorer"
+    assert "\n[features]" not in Path("m.toml").read_text()
+    assert main(["check", "m.toml", "--create"]) == 0
+    labels = ["--label", "folder", "--label-topic", "m-labels", "--delay", "5"]
+    produce = ["produce", "m", "mail", "--format", "maildir", "--config", "m.toml", *labels]
+    assert main(produce) == 0
+    assert main(["run", "m.toml", "--drain"]) == 0
+    assert "300 observations, 300 learned" in capsys.readouterr().err
+
+
+def test_text_of_a_table_is_compared_with_the_scorer_of_messages(capsys: Said) -> None:
+    """Beside the models of other fields."""
+    rows = [f"{('ham', 'spam')[n % 2]},see the word{n % 7} in row {n} of it\n" for n in range(300)]
+    Path("sms.csv").write_text("label,text\n" + "".join(rows))
+
+    assert main(["init", "sms.csv", "--label", "label"]) == 0
+    table = capsys.readouterr().out.partition("  model ")[2]
+    assert "\n  spam " in table
+    assert "\n  auto " in table
