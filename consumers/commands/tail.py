@@ -88,7 +88,10 @@ def tail(
         if resume is not None:
             kept = Positions.of_topic(resume, log, url, topic, from_beginning=from_beginning)
         starts = kept.next if kept else _starts(log, topic, from_beginning=from_beginning)
-        sink = _Sink(kept if advance else None)
+        awaited = ""
+        if sys.stderr.isatty() and not drain:
+            awaited = _awaited(log, topic, starts, resumed=resume is not None)
+        sink = _Sink(kept if advance else None, awaited)
         if drain:
             records = up_to_now(log, starts, headers=as_envelope)
         else:
@@ -125,9 +128,10 @@ def _lines(config: Path | None, *, as_envelope: bool) -> Callable[[Record], str]
 class _Sink:
     """Writes lines to stdout. The positions that it keeps are never ahead of what was flushed."""
 
-    def __init__(self, kept: Positions | None) -> None:
+    def __init__(self, kept: Positions | None, awaited: str) -> None:
         self._kept = kept
         self._pipe = _pipe()
+        self._awaited = awaited
 
     def write(self, line: str, record: Record, *, flush: bool) -> None:
         sys.stdout.write(line + "\n")
@@ -147,6 +151,9 @@ class _Sink:
     def idle(self) -> None:
         """Store; end if the reader of the pipe is gone, which the next write would notice late."""
         self.store()
+        if self._awaited:
+            print(self._awaited, file=sys.stderr, flush=True)  # noqa: T201
+            self._awaited = ""
         if self._pipe is not None and self._pipe.poll(0):
             raise BrokenPipeError
 
@@ -226,6 +233,14 @@ def _starts(log: Log, topic: str, *, from_beginning: bool) -> dict[Partition, in
 
     partitions = [Partition(topic, number) for number in range(log.topics()[topic])]
     return initial_positions(log, partitions, from_beginning=from_beginning)
+
+
+def _awaited(log: Log, topic: str, starts: Mapping[Partition, int], *, resumed: bool) -> str:
+    """What a wait is for: a terminal without lines looks like a command that hangs."""
+    first = log.beginning_offsets(list(starts))
+    before = 0 if resumed else sum(max(at - first[part], 0) for part, at in starts.items())
+    some = f", after {before:,} that --from-beginning prints" if before else ""
+    return f"waiting for new records in {topic}{some}; Ctrl-C ends"
 
 
 def up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:

@@ -15,6 +15,7 @@ import pytest
 from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
+from consumers.transports.fetching import FetchingLog
 from consumers.transports.protocol import Log
 from tests.waiting import PATIENCE, until
 
@@ -104,6 +105,35 @@ def test_numbers_beyond_64_bits_are_shown_as_they_are(url: str, log: Log, capsys
 
     main(["tail", "big", "--transport", url, "--from-beginning", "--drain", "--envelope"])
     assert '"value":[123456789012345678901234567890,1.5]' in lines(capsys)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "waiting for new records in t, after 3 that --from-beginning prints; Ctrl-C ends\n"),
+        (["--from-beginning"], "waiting for new records in t; Ctrl-C ends\n"),
+    ],
+)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_terminal_is_told_once_what_a_wait_is_for(
+    url: str,
+    log: Log,
+    capsys: Said,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    line: str,
+    terminal: bool,
+) -> None:
+    """Only on a terminal: the file of a service would have a line that nobody needs."""
+    rests = iter([[], [Outgoing("t", b"a", b"new", partition=0)]])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(FetchingLog, "_rest", lambda *_: log.append(next(rests)))
+    most = "4" if options else "1"
+
+    assert main(["tail", "t", "--transport", url, "-n", most, *options]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "new"
+    assert said.err == (line if terminal else "")
 
 
 @pytest.mark.usefixtures("log")
