@@ -152,7 +152,9 @@ class Client(ClientBase):
         id
             The id of the observation.
         label
-            A text, an integer or a bool.
+            A text, an integer or a bool; of the kind of the labels before it. A service compares
+            the kinds and answers with an error. A log cannot: there a label of another kind
+            becomes a dead letter.
         w
             The weight; 1 by default.
         ts

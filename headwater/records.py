@@ -16,6 +16,8 @@ from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
+from stream.data.schema import plain_label
+from stream.errors import InvalidRecordError
 
 __all__ = [
     "Id",
@@ -113,6 +115,11 @@ def prepare_labels(
 def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> Prepared:
     """A label to write.
 
+    Raises
+    ------
+    RecordError
+        It is no text, integer or bool; also see `prepare_observations`.
+
     Examples
     --------
     >>> prepare_label(7, "fraud", None, None).value
@@ -120,6 +127,12 @@ def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> 
     """
     if value is None:
         raise RecordError("no_label", "expected a label, got None")
+    try:
+        value = plain_label(value)
+    except InvalidRecordError as error:
+        number = type(value).__name__.startswith("float")
+        do = f" {value}; int(label) or str(label) makes a class of a number" if number else ""
+        raise RecordError("label_kind", f"{error.detail}{do}") from None
     id_ = _checked(id_, generate=False)
     weight = {} if w is None else {"w": w}
     return Prepared(str(id_), _json({"id": id_, "label": value, **weight}), _ms(when))

@@ -214,5 +214,9 @@ def _of_row(labels: Any, error: InvalidRecordError) -> InvalidRecordError:
         try:
             plain_label(label)
         except InvalidRecordError as wrong:
-            return InvalidRecordError("label_kind", f"row {row}: {wrong.detail}")
+            do = ""
+            if type(label).__name__.startswith("float"):  # pandas has them beside missing labels
+                form = "int" if float(label).is_integer() else "str"
+                do = f" {label}; .astype({form}) makes classes of a column of numbers"
+            return InvalidRecordError("label_kind", f"row {row}: {wrong.detail}{do}")
     return error

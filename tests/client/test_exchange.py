@@ -7,6 +7,7 @@ from email.utils import formatdate
 
 import httpx
 import msgspec
+import numpy as np
 import pytest
 
 from consumers.api.contract import Problem
@@ -203,6 +204,11 @@ def test_label_of_nothing_is_refused() -> None:
     """None is what a data frame has for it."""
     with pytest.raises(RecordError, match="no_label"):
         prepare_label(7, None, None, None)  # type: ignore[arg-type]
+    with pytest.raises(RecordError, match=r"label_kind: .* got float 1\.0; int\(label\)"):
+        prepare_label(7, 1.0, None, None)  # type: ignore[arg-type]
+    with pytest.raises(RecordError, match=r"label_kind: .* got list$"):
+        prepare_label(7, [1], None, None)  # type: ignore[arg-type]
+    assert prepare_label(7, np.int64(1), None, None).value == b'{"id":7,"label":1}'
 
 
 def test_tokens_are_sent_and_not_shown() -> None:

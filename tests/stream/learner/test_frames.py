@@ -503,6 +503,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "masked": (np.ma.masked_less(np.zeros((2, 1)), 1), "pq", "use .filled(numpy.nan)"),
     "tuples": ([Point(1, 2)] * 2, "pq", "a record must map features to values, got Point"),
     "no label": (TWO, ["p", None], "row 1 has no label, got None; drop the rows without labels"),
+    "floats": (TWO, pd.Series([1.0, 0.0]), "got float 1.0; .astype(int) makes classes of a column"),
+    "fractions": (TWO, np.array([0.5, 1], np.float32), "got float 0.5; .astype(str) makes"),
     "NaN": (TWO, pd.Series([1, None]), "row 1 has no label, got nan"),
     "NA": (TWO, pd.Series([1, None], dtype="Int64"), "row 1 has no label, got None"),
     "NaT label": (TWO, pd.Series([1, pd.NaT], dtype=object), "row 1 has no label, got NaT"),
