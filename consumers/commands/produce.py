@@ -30,7 +30,7 @@ from consumers.commands.source import (
     types_of,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
-from consumers.commands.wire import in_format, in_messages, translator_of
+from consumers.commands.wire import in_format, in_messages, register, translator_of
 from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 
@@ -86,6 +86,14 @@ FileArgument = Annotated[
     str,
     typer.Argument(metavar="FILE", help="File, directory, quoted pattern, URL, or - for stdin."),
 ]
+Register = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--register",
+        metavar="[TOPIC=]FILE",
+        help="Register the schema in FILE first; may be repeated.",
+    ),
+]
 InEnvelopes = Annotated[
     bool, typer.Option("--envelope", help="Stdin has the lines of `tail --envelope`.")
 ]
@@ -119,6 +127,7 @@ def produce(
     partitions: Partitions = None,
     any_topic: AnyTopic = False,
     create: Create = False,
+    register_schema: Register = None,
     envelope: InEnvelopes = False,
     resume: Resume = None,
 ) -> None:
@@ -159,6 +168,7 @@ def produce(
         raise ConfigError("--envelope keeps records as they are; remove the other options")
     if settings is not None and not any_topic:
         _compare(config, settings.input, topic, label_topic)
+    register(wire, feed.topics, register_schema or [])
     found = None if pipe is not None else survey_of(feed)
     url, log = open_chosen(transport, config)
     try:

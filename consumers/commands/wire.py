@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import typer
 
 from consumers.base.errors import ConfigError
 from consumers.codecs.json_document import LARGEST_RECORD
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.schemas.translate import Translator
 
-__all__ = ["in_format", "in_messages", "translator_of"]
+__all__ = ["in_format", "in_messages", "register", "translator_of"]
 
 SPAN_MS = 1000  # of the timestamps of the rows of a message
 
@@ -27,6 +29,32 @@ def translator_of(config: Config | None) -> Translator | None:
 
     translator = None if config is None else Translator(config)
     return translator if translator is not None and translator.translates else None
+
+
+def register(translator: Translator | None, topics: Collection[str], given: list[str]) -> None:
+    """Register the schemas in files, each given as FILE for the first topic, or as TOPIC=FILE.
+
+    Raises
+    ------
+    ConfigError
+        The records are plain JSON, the topic is another one, or the file cannot be read or used.
+    """
+    for each in given:
+        name, equals, path = each.partition("=")
+        topic, path = (name, path) if equals else (next(iter(topics)), each)
+        if topic not in topics:
+            raise ConfigError(
+                f"--register {each}: this command writes to {' and '.join(topics)}, not to {topic}"
+            )
+        if translator is None:
+            raise ConfigError(
+                "--register needs a CONFIG whose [input] format is avro, protobuf or json_schema"
+            )
+        try:
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--register {each}: {error}; give the file of a schema") from None
+        typer.echo(f"{topic}: schema {translator.register(topic, text)} of the registry")
 
 
 def in_format(translator: Translator | None, records: Iterable[Outgoing]) -> Iterator[Outgoing]:

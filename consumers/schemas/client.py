@@ -98,7 +98,7 @@ class SchemaRegistry:
         from confluent_kafka.schema_registry import Schema
 
         schema = Schema(text, self._wire.schema_type)
-        found = self._asked(lambda: self._client.register_schema(subject, schema))
+        found = self._asked(lambda: self._client.register_schema(subject, schema), subject)
         if found is None:
             raise RegistryError(f"the schema registry {self._url} has no subject {subject}")
         return int(found)
@@ -172,8 +172,9 @@ class SchemaRegistry:
         add(schema.references)
         return found
 
-    def _asked(self, request: Callable[[], T]) -> T | None:
-        """The answer; None if the registry has no such schema, subject or version."""
+    def _asked(self, request: Callable[[], T], subject: str = "") -> T | None:
+        """The answer; None if the registry has no such schema, subject or version. `subject`: that
+        of a schema to register."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
@@ -184,9 +185,9 @@ class SchemaRegistry:
             why = masked(shortened(error))
             if error.http_status_code == _INCOMPATIBLE:
                 raise ConfigError(
-                    f"the schema registry {self._url} refuses the schema of predictions as "
+                    f"the schema registry {self._url} refuses the schema for {subject} as "
                     f"incompatible with an earlier version: {why}; change the compatibility of "
-                    "the subject, or give [output] predictions another topic"
+                    "the subject, or use another topic"
                 ) from None
             raise RegistryError(
                 f"the schema registry {self._url} refused a request: {why}"

@@ -174,13 +174,32 @@ class Translator:
         """Id and text of the newest schema of a topic; None if it has none."""
         return None if self._registry is None else self._registry.latest(subject_of(topic))
 
+    def register(self, topic: str, text: str) -> int:
+        """Register a schema for the records of a topic; its id. It is the newest one then.
+
+        Raises
+        ------
+        ConfigError
+            The format has no schemas, or this one cannot be used or is incompatible.
+        """
+        if self._registry is None:
+            raise ConfigError(
+                "--register needs [input] format avro, protobuf or json_schema, and [registry]"
+            )
+        try:
+            self._wire.writer(self._wire.compiled(StoredSchema(str(self._wire.schema_type), text)))
+        except (RecordError, ValueError) as error:
+            raise ConfigError(f"the schema for {topic} cannot be used: {error}") from None
+        self._writers.pop(topic, None)
+        return self._registry.register(subject_of(topic), text)
+
     def _writer(self, topic: str) -> tuple[int, Writer]:
         subject = subject_of(topic)
         newest = self.newest(topic)
         if newest is None:
             raise ConfigError(
                 f"expected a schema for records of {topic}, but the registry has no subject "
-                f"{subject}; register one"
+                f"{subject}; register one: headwater produce … --register {topic}=FILE"
             )
         id_, schema = newest
         why = schema.error

@@ -72,6 +72,50 @@ def test_commands_from_a_file_to_predictions(shop, tmp_path, capsys) -> None:
     assert shop.dead() == []
 
 
+AVRO = {
+    "type": "record",
+    "name": "Visit",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+@pytest.mark.parametrize("shop", ["avro"], indirect=True)
+def test_produce_registers_a_schema(shop, tmp_path, capsys) -> None:
+    """For the topic or another one that is written; records then have its id."""
+    before, _ = shop.registry.latest(subject_of("visits"))
+    file, config = str(tmp_path / "visits.jsonl"), str(tmp_path / "shop.toml")
+    (tmp_path / "new.avsc").write_text(json.dumps(AVRO))
+    (tmp_path / "bad.avsc").write_text('{"type": "rekord"}')
+    produce = ["produce", "visits", file, "--config", config]
+
+    for given, message in (
+        ("gone.avsc", "give the file of a schema"),
+        (f"other={tmp_path}/new.avsc", "this command writes to visits, not to other"),
+        (str(tmp_path / "bad.avsc"), "the schema for visits cannot be used"),
+    ):
+        assert main([*produce, "--register", given]) == 2
+        assert message in capsys.readouterr().err
+    assert main([*produce, "--register", str(tmp_path / "new.avsc")]) == 0
+    id_, schema = shop.registry.latest(subject_of("visits"))
+    assert id_ != before
+    assert json.loads(schema.text)["name"] == "Visit"
+    assert f"visits: schema {id_} of the registry" in said(capsys)
+    assert {schema_id(r.value) for r in shop.records("visits")} == {id_}
+
+
+def test_produce_registers_nothing_for_plain_json(tmp_path, capsys) -> None:
+    """It says which format needs it."""
+    (tmp_path / "v.jsonl").write_text('{"x": 1}')
+    asked = ["--transport", f"sqlite:{tmp_path}/l.db", "--register", "v.avsc"]
+
+    assert main(["produce", "v", str(tmp_path / "v.jsonl"), *asked]) == 2
+    assert "--register needs a CONFIG whose [input] format is avro" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shop", ["avro"], indirect=True)
 def test_audit_reads_a_prediction_by_the_schema_that_it_has(shop, tmp_path, capsys) -> None:
     """Another version has registered its fields in another order. The audit finds the record, and
