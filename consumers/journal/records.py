@@ -24,6 +24,7 @@ from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
+from consumers.config.units import counted
 from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.shard.outcome import OutputShape
 
@@ -74,8 +75,15 @@ class ImportedModel(msgspec.Struct, frozen=True):
         known = {"model": "?", "service": "?", "position": "?", **self.source}
         return (
             f"{known['model']} of the service {known['service']} at journal position "
-            f"{known['position']} (sha256 {self.sha256[:16]})"
+            f"{known['position']}, with {counted(self.labels, 'label')} learned "
+            f"(sha256 {self.sha256[:16]})"
         )
+
+    @property
+    def labels(self) -> int:
+        """How many labels it had learned; 0 if its file does not say it."""
+        found = self.source.get("learned")
+        return found if isinstance(found, int) else 0
 
 
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):

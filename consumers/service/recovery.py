@@ -480,6 +480,7 @@ def _empty(
     config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
 ) -> Shard:
     defaults = journal.defaults_of(identity)
+    model = None if identity.model is msgspec.UNSET else identity.model
     return shard_of(
         with_settings(config, identity.identity, defaults),
         Schema(_fields(identity)),
@@ -493,7 +494,8 @@ def _empty(
         defaults=defaults,
         predictions_schema=found.predictions_schema,
         learned=learned,
-        imported="" if identity.model is msgspec.UNSET else str(identity.model),
+        imported="" if model is None else str(model),
+        imported_labels=0 if model is None else model.labels,
     )
 
 

@@ -337,11 +337,11 @@ class Runner:
         self._health = _health(self._view)
         self.status_feed.recovered(self._view)
         log.info(
-            "live at journal record %d, %s replayed, %s known, %s learned",
+            "live at journal record %d, %s replayed, %s known, %s",
             live.seq,
             counted(live.replayed, "record"),
             counted(self._view.observations, "observation"),
-            counted(self._view.learned, "label"),
+            self._view.learning,
         )
         return live
 

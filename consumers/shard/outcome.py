@@ -182,6 +182,8 @@ class ShardSpec:
         Whether predictions have the headers of CloudEvents.
     imported
         Where the model comes from with which it began; empty: it began with an empty one.
+    imported_labels
+        How many labels that model had learned.
     max_rows
         How many rows a message has at most, if the wire format has such messages.
     """
@@ -226,6 +228,7 @@ class ShardSpec:
     predictions_schema: int = 0
     cloudevents: bool = False
     imported: str = ""
+    imported_labels: int = 0
     max_rows: int = 0
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:

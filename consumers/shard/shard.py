@@ -458,6 +458,7 @@ class Shard:
             budget=None if self._machine.budget is None else self._machine.budget.view(),
             imported=self.spec.imported,
             reporters=None if table is None else table.view(),
+            imported_labels=self.spec.imported_labels,
         )
 
     def _bad_values(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from consumers.base.records import Outgoing, Partition
+from consumers.config.units import counted
 from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import BudgetView, RiskScores
@@ -327,6 +328,8 @@ class ShardView:
         model did before.
     reporters
         Who labels, and how much each is trusted; None without `[labels] reporter`.
+    imported_labels
+        How many labels that model had learned; they are not in `learned`.
     guesses
         Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
         adds it, because it depends on what was found before: it is not taken from the state.
@@ -361,7 +364,16 @@ class ShardView:
     budget: BudgetView | None = None
     imported: str = ""
     reporters: ReportersView | None = None
+    imported_labels: int = 0
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
+
+    @property
+    def learning(self) -> str:
+        """How many labels were learned, in words."""
+        here = f"{counted(self.learned, 'label')} learned"
+        if not self.imported:
+            return here
+        return f"{here} after the {self.imported_labels:,} before the import"
 
     def worse_than_guessing(self, model: str) -> Sequence[BetterGuess]:
         """The baselines that are better than a model; none if it is not known."""

@@ -241,8 +241,9 @@ class ShardStatus(Struct, frozen=True):
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
     last one failed; None after a newer snapshot was written. `worse_than_guessing` and
     `only_one_class` (all labels so far are equal, or all that are scored) are sentences with what
-    to try; None if it is not so. `imported` is the origin of an imported model: the scores do not
-    cover what it did before.
+    to try; None if it is not so. `imported` is the origin of an imported model, and
+    `imported_labels` how many labels it had learned: neither `learned` nor the scores cover what it
+    did before.
     """
 
     number: int
@@ -272,6 +273,7 @@ class ShardStatus(Struct, frozen=True):
     drift: DriftStatus | None = None
     experts: list[tuple[str, float]] = []
     imported: str | None = None
+    imported_labels: int = 0
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

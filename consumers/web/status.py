@@ -194,6 +194,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         drift=_drift(view.drift),
         experts=[(name, round(weight, 4)) for name, weight in view.experts.items()],
         imported=view.imported or None,
+        imported_labels=view.imported_labels,
         latest=[_prediction(p) for p in reversed(status_feed.latest)],
         dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
         stream_time=view.stream_time,

@@ -67,6 +67,8 @@ def test_imported_service_is_known_to_every_command(
     assert "svc (GaussianNB) of svc at journal position" in shown
     assert "200 labels learned" in shown
     assert "began with the model svc of the service svc" in log
+    assert ", with 200 labels learned (sha256" in log
+    assert "0 labels learned after the 200 before the import" in log
     assert replayed["imported"].startswith("svc of the service svc at journal position")
     assert (replayed["records"], replayed["learned"]) == (400, 200)
     assert "it began with the model svc" in first
