@@ -186,7 +186,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml
-    from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
+    from consumers.config.sample import ONE_CLASS, SAMPLE_SIZE, fields_of_mail, infer
     from consumers.offline.pitfalls import Pitfalls
 
     source, file, name, label, labels, transport, output, missing, registry = asked
@@ -206,6 +206,8 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     choice, found = choose(fields, mail=looked.wire == "mail"), Pitfalls()
     if look:
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
+        if not found.in_order:  # it says more than that the sample has one class
+            warnings = [each for each in warnings if not each.startswith(ONE_CLASS)]
         warnings += [*found.lines(), *worse]
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
     origin = replace(origin, registry=registry, format=looked.wire)
@@ -422,15 +424,19 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             if times is not None:
                 found[name] = times
     if len(found) != 1:
-        others = [] if found else _dated(records, {label, origin.id})
+        others = {} if found else _dated(records, {label, origin.id})
         if others and not expires:
             typer.echo(
                 f"time: `produce --time-field {' or '.join(others)}` would use it: only dates"
             )
+            _say_unsorted(others)
         if found:
             typer.echo(f"time: `produce --time-field {' or '.join(found)}` would use one")
+            _say_unsorted(found)
         return None
+    _say_unsorted(found)
     [(name, times)] = found.items()
+    times = sorted(times)
     late = max((b - a for a, b in zip(times, times[DELAY:], strict=False)), default=0)
     if label and late >= LabelsConfig().horizon_ms:
         typer.echo(
@@ -443,21 +449,33 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
 
 
 def _times(records: Records, name: str) -> list[int] | None:
-    """The times in a field, sorted; None unless every record has one."""
+    """The times in a field; None unless every record has one."""
     from consumers.offline.feed import timestamp_ms
 
     try:
-        times = sorted(timestamp_ms(record.get(name)) for record in records)
+        times = [timestamp_ms(record.get(name)) for record in records]
     except ValueError:
         return None
-    return times if times[0] >= FIRST_TIME_MS else None
+    return times if min(times) >= FIRST_TIME_MS else None
 
 
-def _dated(records: Records, but: set[str | None]) -> list[str]:
-    """Fields whose values are all dates as text, whatever their names."""
+def _dated(records: Records, but: set[str | None]) -> dict[str, list[int]]:
+    """Fields whose values are all dates as text, whatever their names, with their times."""
     texts = [n for n in records[0] if n not in but and isinstance(records[0][n], str)]
     dated = [n for n in texts if not any(str(r.get(n)).isdecimal() for r in records)]
-    return [n for n in dated if _times(records, n) is not None]
+    found = ((n, _times(records, n)) for n in dated)
+    return {n: times for n, times in found if times is not None}
+
+
+def _say_unsorted(found: Mapping[str, Sequence[int]]) -> None:
+    """Say that records are in the order of none of these times: scores then have another order than
+    the service."""
+    if any(list(times) in (sorted(times), sorted(times, reverse=True)) for times in found.values()):
+        return
+    typer.echo(
+        f"warning: the records are not in the order of {' or '.join(found)}: sort the file by it "
+        "and repeat this, because a service gets the records in the order of time"
+    )
 
 
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:

@@ -141,7 +141,6 @@ def produce(
     The first rows decide how a CSV is read. The kinds for --types are numeric, binary, categorical,
     text. CONFIG's [values] missing lists the missing values. Records without an id are numbered,
     starting at the number of records in the topic.
-
     If TOPIC is the one of CONFIG's labels, the file holds labels: each record needs the id of its
     observation and a label, in the fields id and label or those of --id-field and --label.
 
@@ -166,8 +165,7 @@ def produce(
     feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone, wire)
     if envelope and (late or time_field):
         raise ConfigError("--envelope keeps records as they are; remove the other options")
-    if settings is not None and not any_topic:
-        _compare(config, settings.input, topic, label_topic)
+    _compare(config, None if any_topic else read, topic, label_topic)
     register(wire, feed.topics, register_schema or [])
     found = None if pipe is not None else survey_of(feed)
     url, log = open_chosen(transport, config)
@@ -512,16 +510,18 @@ def _settings(config: Path | None) -> Config | None:
     return None if config is None else load(config)
 
 
-def _compare(config: Path | None, read: InputConfig, topic: str, label_topic: str | None) -> None:
-    """Check that the configuration reads these topics; labels can also be produced alone.
+def _compare(
+    config: Path | None, read: InputConfig | None, topic: str, label_topic: str | None
+) -> None:
+    """Check that the configuration reads these topics; labels can also be produced alone. None: any
+    topic will do.
 
     Raises
     ------
     ConfigError
         It does not read one of them: probably a typo, which would create an unused topic.
     """
-
-    if topic == read.labels and label_topic is None:
+    if read is None or (topic == read.labels and label_topic is None):
         return
     pairs: list[tuple[str, str, str | None]] = [("observations", topic, read.observations)]
     if label_topic is not None:

@@ -88,9 +88,7 @@ def tail(
         if resume is not None:
             kept = Positions.of_topic(resume, log, url, topic, from_beginning=from_beginning)
         starts = kept.next if kept else _starts(log, topic, from_beginning=from_beginning)
-        awaited = ""
-        if sys.stderr.isatty() and not drain:
-            awaited = _awaited(log, topic, starts, resumed=resume is not None)
+        awaited = _awaited(log, topic, starts, resumed=resume is not None)
         sink = _Sink(kept if advance else None, awaited)
         if drain:
             records = up_to_now(log, starts, headers=as_envelope)
@@ -236,7 +234,9 @@ def _starts(log: Log, topic: str, *, from_beginning: bool) -> dict[Partition, in
 
 
 def _awaited(log: Log, topic: str, starts: Mapping[Partition, int], *, resumed: bool) -> str:
-    """What a wait is for: a terminal without lines looks like a command that hangs."""
+    """What a wait is for: a terminal without lines looks like a command that hangs. Else ""."""
+    if not sys.stderr.isatty():
+        return ""
     first = log.beginning_offsets(list(starts))
     before = 0 if resumed else sum(max(at - first[part], 0) for part, at in starts.items())
     some = f", after {before:,} that --from-beginning prints" if before else ""

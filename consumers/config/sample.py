@@ -22,6 +22,7 @@ from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
+    "ONE_CLASS",
     "SAMPLE_SIZE",
     "InferredField",
     "check_labels",
@@ -48,6 +49,7 @@ RANGES = "a model predicts classes, no numbers: name a field that holds classes,
 MEASURED, REPEATS = 30, 10  # as many different integers, each in fewer records, are measurements
 
 MOST_CLASSES = 256  # the default of [model] max_classes
+ONE_CLASS = "only one class"  # how the warning of it begins
 FEW_RECORDS = 20  # in fewer records, distinct values are no evidence of an id
 LONGEST_ID = 64  # characters
 
@@ -212,7 +214,7 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
                 f"{missing:,} of them have no label: if they never get one, [labels] silence says "
                 "what they are (docs/operations.md)"
             )
-        warnings.append(f"only one class in {where}; {do}")
+        warnings.append(f"{ONE_CLASS} in {where}; {do}")
     return warnings
 
 

@@ -35,7 +35,8 @@ __all__ = ["Arrivals", "Look", "ModelScore", "compared", "models"]
 
 EVERY = ("auto", "GaussianNB", "MultinomialNB", "MixedNB", "KNNClassifier", "LogisticRegression")
 NATS, ERRORS = 0.005, 2.0  # least difference of log losses, and in standard errors
-LEAST = 100  # scored predictions; fewer show nothing
+LEAST = 30  # scored predictions; fewer show nothing
+FEW = 300  # of these, the table says that its differences may be chance
 UNKNOWN = 52 * log(2)  # nats: the log loss of a class that has no label yet
 NOTED = 0.1  # nats of the mean log loss; less hardly changes the table
 BLOCK = 1024
@@ -135,6 +136,10 @@ class Look:
             f"{name:<{wide}}  {right:>8}  {loss:>8}  {spent:>11}  {mark}".rstrip()
             for name, right, loss, spent, mark in cells
         ]
+        if first.scored < FEW:
+            table.append(
+                f"{first.scored:,.0f} scored predictions are few: small differences may be chance"
+            )
         if self.unseen * UNKNOWN >= NOTED * first.scored:
             table.append(
                 f"{self.unseen:,} of {first.scored:,.0f} predictions came before the first label "

@@ -32,6 +32,8 @@ PURE = 0.99  # share of one class among the records that have a field
 UNLIKELY = 20.0  # nats: a chance of 2e-9, for each of at most a thousand fields
 FEW_VALUES = 32  # numbers with as many distinct values are compared value by value
 BINS, BIN_RECORDS = 256, 8  # the largest number of bins of a field, and the least records of one
+TWIN = 0.5  # share of a class that a field must have, other than 0, to stand for it
+REPEATS = 2  # records with each value on average; with fewer, equal groups may be chance
 DENSE = 2  # numbers of a range of at most twice as many integers are sequence numbers
 FEW_RUNS = 30  # of equal labels: too few to be evidence of how good a model will be
 MOST_WARNINGS = 10  # of fields; more of them show that the label is wrong, not the fields
@@ -92,7 +94,7 @@ def pitfalls(
     >>> records = [{"paid": i % 2 + 0.5} for i in range(200)]
     >>> kinds = [InferredField("paid", "numeric", "")]
     >>> pitfalls(kinds, records, [i % 2 for i in range(200)], "fraud").fields
-    {'paid': 'alone predicts 100.0% of the labels: is it known before the label? if not, remove it'}
+    {'paid': 'is the label in another coding: each of its values is one class; remove it'}
     """
     kept = [
         (record, y) for record, y in zip(records, labels, strict=True) if y is not None and y == y
@@ -103,15 +105,25 @@ def pitfalls(
     about, in_order = _of_labels(y, len(classes), label)
     if len(kept) < LEAST:
         return Pitfalls(about, in_order=in_order)
-    found, checked = {}, [each for each in fields if each.kind is not None]
+    found: dict[str, str] = {}
+    checked = [each for each in fields if each.kind is not None]
+    seen: dict[bytes, str] = {}
     where = [f"{label} is {named(each)}" for each in classes]
     for n, each in enumerate(checked, 1):
         values = [field_of(record, each.name) for record, _ in kept]
         if each.kind in ("numeric", "binary"):
             texts = (isinstance(v, str) and is_missing(v, missing) for v in values)
             values = [None if gone else v for v, gone in zip(values, texts, strict=True)]
-        if (why := _of_field(each.kind, values, y, where)) is not None:
+        groups = _values(each.kind, values)
+        if (why := _of_field(each.kind, values, y, where, groups)) is not None:
             found[each.name] = why
+        elif groups is not None:
+            other = seen.setdefault(groups.tobytes(), each.name)
+            if other != each.name:
+                found[each.name] = (
+                    f"is {other} in another coding: each value of one belongs to one value of the "
+                    "other; remove one of them, because a model may count it twice"
+                )
         progress(n, len(checked))
     return Pitfalls(about, found, in_order)
 
@@ -148,11 +160,19 @@ def _of_labels(y: Codes, k: int, label: str) -> tuple[list[str], bool]:
 
 
 def _of_field(
-    kind: Kind | None, values: Sequence[Any], y: Codes, named_class: Sequence[str]
+    kind: Kind | None,
+    values: Sequence[Any],
+    y: Codes,
+    named_class: Sequence[str],
+    groups: Codes | None,
 ) -> str | None:
-    """The warning of a field; None without one."""
+    """The warning of a field; None without one. `groups`: see `_values`."""
     there = np.array([v is not None and v == v and v != "" for v in values])
     presence = _of_presence(there, y, named_class)
+    if presence is None and groups is not None and np.array_equal(groups, y):
+        return "is the label in another coding: each of its values is one class; remove it"
+    if presence is None and kind == "numeric":
+        presence = _of_zero(values, there, y, named_class)
     if presence is not None:
         return presence
     codes = _groups(kind, values, there)
@@ -184,6 +204,41 @@ def _of_presence(there: NDArray[np.bool_], y: Codes, named_class: Sequence[str])
                 "is it known before the label? if not, remove it"
             )
     return None
+
+
+def _of_zero(
+    values: Sequence[Any], there: NDArray[np.bool_], y: Codes, named_class: Sequence[str]
+) -> str | None:
+    """Whether a number that is often 0 is another one only for one class, and mostly there."""
+    other = there & np.array([v != 0 for v in values])
+    n = int(np.count_nonzero(other))
+    if not n or not np.any(there & ~other):
+        return None
+    counts = np.bincount(y[other], minlength=len(named_class))
+    most = int(counts.argmax())
+    of_class = int(np.count_nonzero(y == most))
+    others = of_class / y.size
+    if counts[most] < max(PURE * n, TWIN * of_class) or others >= PURE:
+        return None
+    if -n * log(others) < UNLIKELY:
+        return None
+    only = "only" if counts[most] == n else "nearly only"
+    return (
+        f"is not 0 {only} where {named_class[most]} ({counts[most]:,} of {n:,} records, and "
+        f"{counts[most] / of_class:.0%} of that class): is it known before the label? if not, "
+        "remove it"
+    )
+
+
+def _values(kind: Kind | None, values: Sequence[Any]) -> Codes | None:
+    """A code for each record, numbered as they come: equal values have the same one, and missing
+    ones too. Fields with the same codes say the same. None if few values repeat, or all are equal.
+    """
+    if kind == "text":
+        return None
+    gone = (None if v is None or v != v or v == "" else v for v in values)
+    codes, distinct = _coded(gone)
+    return codes if 1 < len(distinct) <= len(codes) // REPEATS else None
 
 
 def _groups(kind: Kind | None, values: Sequence[Any], there: NDArray[np.bool_]) -> Codes | None:

@@ -51,8 +51,7 @@ def shard_of(
 ) -> Shard:
     """The empty shard of a configuration. `defaults`: those of its journal, by default those of
     this version. `wire`: the wire format, by default the configured one. `learned`: the state of
-    the model with which it begins, by default an empty one. `imported`: where that comes from;
-    `imported_labels`: how many labels it had learned."""
+    the model with which it begins. `imported`, `imported_labels`: its origin and its labels."""
     # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
     first, wire = join_rules == 1, config.input.format if wire is None else wire
     defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults

@@ -77,6 +77,63 @@ def test_texts_for_missing_values_are_no_values() -> None:
     assert other == {}
 
 
+def fields(**columns: list[Any]) -> dict[str, str]:
+    """The warnings of several fields, with the label in `y`."""
+    labels = columns.pop("y")
+    kinds = [
+        InferredField(name, "categorical" if isinstance(values[0], str) else "numeric", "")
+        for name, values in columns.items()
+    ]
+    rows = zip(*columns.values(), strict=True)
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    return dict(pitfalls(kinds, records, labels, "fraud").fields)
+
+
+def test_two_fields_that_are_one_in_two_codings_are_found() -> None:
+    """The second one is named; values that are all different, or nearly the same, are not."""
+    rng = np.random.default_rng(5)
+    pclass, x = rng.integers(1, 4, N).tolist(), rng.normal(size=N).tolist()
+    named = [("First", "Second", "Third")[n - 1] for n in pclass]
+    other = [*named[:-1], "First" if named[-1] != "First" else "Third"]
+
+    found = fields(
+        pclass=pclass, named=named, other=other, x=x, twice=[2 * v for v in x], y=drawn(6)
+    )
+
+    assert list(found) == ["named"]
+    assert found["named"].startswith("is pclass in another coding: each value of one belongs to")
+
+
+def test_label_in_another_coding_is_found() -> None:
+    """Also with one of few records that differ: then it alone predicts nearly all."""
+    labels = drawn(7)
+    code = ["J" if y else "N" for y in labels]
+
+    assert one(code, labels).fields["x"].startswith("is the label in another coding: each of its")
+    assert (
+        one(["N" if code[0] == "J" else "J", *code[1:]], labels)
+        .fields["x"]
+        .startswith("alone predicts 99.9% of the labels")
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_class", "of_others", "found"),
+    [(0.9, 0.0, True), (0.9, 0.001, True), (0.3, 0.0, False), (0.9, 0.2, False)],
+)
+def test_number_that_is_not_0_only_for_one_class_is_found(of_class, of_others, found) -> None:
+    """As a tip that only cards have; not if most of the class, or others too, have 0."""
+    rng, labels = np.random.default_rng(8), drawn(9, 0.5, 4000)
+    there = [rng.random() < (of_class if y else of_others) for y in labels]
+    tips = [round(rng.uniform(1, 9), 2) if given else 0.0 for given in there]
+
+    why = one(tips, labels, "numeric").fields.get("x", "")
+    assert why.startswith("is not 0 ") is found
+    if found:
+        assert "only where fraud is true (" in why
+        assert "% of that class)" in why
+
+
 def test_field_whose_values_are_the_label_is_found() -> None:
     """Also with noise in one of a hundred records, and beside values that are missing."""
     labels = drawn(3, 0.4)
@@ -84,7 +141,7 @@ def test_field_whose_values_are_the_label_is_found() -> None:
     noisy = one(values, labels).fields
     exact = one([f"code {y}" for y in labels], labels).fields
 
-    assert exact["x"].startswith("alone predicts 100.0% of the labels: is it known before")
+    assert exact["x"].startswith("is the label in another coding")
     assert noisy == {}  # a tenth is missing, so it avoids 90 % of the mistakes
 
 
