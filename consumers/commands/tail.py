@@ -88,8 +88,7 @@ def tail(
         if resume is not None:
             kept = Positions.of_topic(resume, log, url, topic, from_beginning=from_beginning)
         starts = kept.next if kept else _starts(log, topic, from_beginning=from_beginning)
-        awaited = _awaited(log, topic, starts, resumed=resume is not None)
-        sink = _Sink(kept if advance else None, awaited)
+        sink = _Sink(kept if advance else None, _awaited(log, topic, starts, resumed=bool(resume)))
         if drain:
             records = up_to_now(log, starts, headers=as_envelope)
         else:
