@@ -231,9 +231,8 @@ def _of_zero(
 
 
 def _values(kind: Kind | None, values: Sequence[Any]) -> Codes | None:
-    """A code for each record, numbered as they come: equal values have the same one, and missing
-    ones too. Fields with the same codes say the same. None if few values repeat, or all are equal.
-    """
+    """A code for each record, numbered by first appearance: equal values have the same one, and
+    missing ones too. None if few values repeat, or all are equal."""
     if kind == "text":
         return None
     gone = (None if v is None or v != v or v == "" else v for v in values)
