@@ -59,6 +59,9 @@ Report = Annotated[
         help="Write one page with all results; its charts need matplotlib.",
     ),
 ]
+Details = Annotated[
+    bool, typer.Option("--details", help="Every score, the classes and the confusion matrix.")
+]
 Compare = Annotated[
     bool, typer.Option("--compare", help="Compare the [model] of several configurations.")
 ]
@@ -93,6 +96,7 @@ def replay(
     columns: ColumnsOption = None,
     limit: Limit = None,
     as_json: Json = False,
+    details: Details = False,
     report: Report = None,
     compare: Compare = False,
     verify: Verify = False,
@@ -106,7 +110,6 @@ def replay(
     Labels are inside the observations with [input] label. With --label or --delay they are records
     of their own, right after their observation or later. Without --time-field, records are 1 ms
     apart.
-
     With --compare the models of several configurations run on the same records, the first one as
     champion. If a model fails, the others run without it, its row has the reason; exit code 1.
 
@@ -147,10 +150,10 @@ def replay(
         source = opened(file, file_format, sep, encoding, quote, columns)
         asked = ReplayOptions(source, label, delay, time_field, types or [], limit, report, verify)
         results = compare_file(models, asked) if settings is None else replay_file(settings, asked)
-    _show(results, as_json)
+    _show(results, as_json, details)
 
 
-def _show(results: dict[str, Any], as_json: bool) -> None:
+def _show(results: dict[str, Any], as_json: bool, details: bool) -> None:
     """Print the results. Exit code 1 if river's own loop gave others, or a model failed."""
     if as_json:
         import json
@@ -159,7 +162,7 @@ def _show(results: dict[str, Any], as_json: bool) -> None:
     else:
         from consumers.commands.tables import show
 
-        show(results)
+        show(results, details=details)
     if "verification" in results and not results["verification"]["equal"]:
         say("headwater: --verify: river's own loop gives other results; expected a difference of 0")
         raise typer.Exit(1)

@@ -1,6 +1,8 @@
 """The report of a replay for people: tables that fit 80 columns.
 
-Rule: data of records (labels, names) is shown as data, without markup and control codes.
+Rule: what decides whether the model is good comes first, beside guessing; the rest is one line
+each, or a table with `details`. Data of records (labels, names) is shown as data, without markup
+and control codes.
 """
 
 from __future__ import annotations
@@ -25,11 +27,18 @@ MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 MOST_COLUMNS = 6  # of scores, in addition to the window
 MOST_ALARMS = 5
 LONGEST_LABEL = 24
+MOST_LEARNERS = 3  # of a mixture in one line
+SUMMED_UP = {  # scores in one line
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "mcc": "MCC",
+    "prior_log_loss": "log loss of guessing by the class shares",
+}
 
 
-def show(results: Mapping[str, Any]) -> None:
-    """Print the report on stdout."""
-    _print(renderable(results))
+def show(results: Mapping[str, Any], *, details: bool = False) -> None:
+    """Print the report on stdout; with `details` all scores by window, classes and confusion."""
+    _print(renderable(results, details=details))
 
 
 def show_standings(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -43,23 +52,26 @@ def _print(what: RenderableType) -> None:
     Console(file=sys.stdout, width=width, highlight=False).print(what)
 
 
-def renderable(results: Mapping[str, Any]) -> RenderableType:
+def renderable(results: Mapping[str, Any], *, details: bool = False) -> RenderableType:
     """The results of `consumers.offline.evaluate.report`, for rich."""
-    scores = results["scores"]
+    scores, classes = results["scores"], results["classes"]
     parts: list[RenderableType] = [_head(results)]
-    if scores["all"]["scored"] > 0:
+    if scores["all"]["scored"] <= 0:
+        parts.append(Text("scores: none, because no prediction has a label yet"))
+    elif details:
         parts.append(_scores(scores))
     else:
-        parts.append(Text("scores: none, because no prediction has a label yet"))
-    classes = results["classes"]
-    if classes:
+        parts += [_beside_guessing(scores, "window", window_title), *_summed_up(scores["all"])]
+    if details and classes:
         parts.append(_classes(classes, results["confusion"]["counts"]))
-    if 0 < len(classes) <= MOST_CLASSES:
+    if details and 0 < len(classes) <= MOST_CLASSES:
         parts.append(_confusion(results["confusion"]))
-    elif classes:
+    elif details and classes:
         parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
+    elif classes:
+        parts.append(_weakest(classes))
     if results["experts"]:
-        parts.append(_experts(results["experts"]))
+        parts.append(_experts(results["experts"], None if details else MOST_LEARNERS))
     if results["challengers"]:
         parts.append(standings(results["challengers"]))
         parts += [
@@ -71,7 +83,10 @@ def renderable(results: Mapping[str, Any]) -> RenderableType:
         parts.append(_decision(results["decision"]))
     if results["budget"] is not None:
         parts.append(Text(f"{results['budget']['text']}\n"))
-    return Group(*parts, *_counts(results), *_verification(results.get("verification")))
+    parts += [*_counts(results), *_verification(results.get("verification"))]
+    if not details:
+        parts.append(Text("--details shows every score, the classes and the confusion matrix"))
+    return Group(*parts)
 
 
 def _head(results: Mapping[str, Any]) -> Text:
@@ -137,6 +152,13 @@ def _scores(
     scores: Mapping[str, Any], of: str = "window", title: Callable[[str], str] = window_title
 ) -> Group:
     """Scores of predicted classes with their baselines; then of probabilities with the prior."""
+    parts = [part for kind in KINDS for part in _parts(columns(kind))]
+    further = (_further(scores, part, of, title) for part in parts)
+    return Group(_beside_guessing(scores, of, title), *further)
+
+
+def _beside_guessing(scores: Mapping[str, Any], of: str, title: Callable[[str], str]) -> Table:
+    """Accuracy and log loss, beside the accuracy of the two guesses."""
     table = table_of(of, "scored", "accuracy", "log loss", "majority", "no-change")
     for window, row in scores.items():
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
@@ -144,8 +166,31 @@ def _scores(
         loss = _number(row["log_loss"])
         scored = f"{row['scored']:,.0f}"
         table.add_row(title(window), scored, accuracy, loss, majority, no_change)
-    parts = [part for kind in KINDS for part in _parts(columns(kind))]
-    return Group(table, *(_further(scores, part, of, title) for part in parts))
+    return table
+
+
+def _summed_up(row: Mapping[str, Any]) -> list[Text]:
+    """Further scores over all records, those that there are, in one line."""
+    known = [c for kind in KINDS for c in columns(kind) if c.id in SUMMED_UP]
+    cells = [
+        f"{SUMMED_UP[c.id]} {(_share if c.unit == 'share' else _number)(row[c.id])}"
+        for c in known
+        if row[c.id] is not None
+    ]
+    return [Text(f"also: {', '.join(cells)}")] if cells else []
+
+
+def _weakest(classes: Sequence[Mapping[str, Any]]) -> Text:
+    """The class that is found least often."""
+    there = [row for row in classes if row["support"]]
+    if not there:
+        return Text(f"classes: {len(classes)}")
+    least = min(there, key=lambda row: row["recall"] or 0.0)
+    return Text.assemble(
+        f"classes: {len(classes)}; found least often: ",
+        _plain(least["label"]),
+        f", recall {_share(least['recall'])} of {least['support']:,}",
+    )
 
 
 def _further(
@@ -221,10 +266,13 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _experts(weights: Mapping[str, float]) -> Text:
-    """The learners of a mixture, the most believed first."""
-    most = sorted(weights.items(), key=lambda found: -found[1])
-    return Text(f"believed: {', '.join(f'{name} {weight:.1%}' for name, weight in most)}")
+def _experts(weights: Mapping[str, float], most: int | None) -> Text:
+    """The weights of the learners of a mixture, the largest first."""
+    found = sorted(weights.items(), key=lambda pair: -pair[1])
+    shown = [f"{name} {weight:.1%}" for name, weight in found[:most]]
+    if len(found) > len(shown):
+        shown.append(f"{len(found) - len(shown)} more")
+    return Text(f"weights of the learners: {', '.join(shown)}")
 
 
 def _decision(made: Mapping[str, Any]) -> Text:

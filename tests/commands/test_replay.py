@@ -333,12 +333,24 @@ def test_classes_are_measured_by_river_from_the_confusion_counts(pages, config, 
 
 
 def test_people_get_tables_of_the_same_numbers(pages, config, told, capsys) -> None:
-    """Scores beside the baselines, classes, confusion, outcomes and fingerprint."""
+    """Scores beside the baselines, outcomes and fingerprint; with --details classes, confusion."""
     path = config()
     report = told(path, pages, "--label", "y", "--delay", 3)
-    assert main(["replay", path, str(pages), "--label", "y", "--delay", "3"]) == 0
+    asked = ["replay", path, str(pages), "--label", "y", "--delay", "3"]
+    assert main(asked) == 0
+    short = capsys.readouterr().out
+    assert main([*asked, "--details"]) == 0
     shown = capsys.readouterr().out
     scores = report["scores"]["all"]
+    least = min(report["classes"], key=lambda row: row["recall"])
+
+    for value in (f"{100 * scores['accuracy']:.2f} %", f"{scores['log_loss']:.4f}"):
+        assert value in short
+    assert f"also: balanced accuracy {100 * scores['balanced_accuracy']:.2f} %, " in short
+    assert f"recall {100 * least['recall']:.2f} % of {least['support']:,}\n" in short
+    assert "true \\ predicted" not in short
+    assert "--details shows every score, the classes and the confusion matrix" in short
+    assert "true \\ predicted" in shown
 
     for share in (scores["accuracy"], scores["baselines"]["majority"], report["classes"][1]["f1"]):
         assert f"{100 * share:.2f} %" in shown
@@ -354,7 +366,7 @@ def test_a_label_cannot_command_the_terminal(config, tmp_path, capsys) -> None:
     records = [{"x": i, "y": "\x1b[31mred" if i % 2 else "[b]bold"} for i in range(9)]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
-    assert main(["replay", config(), str(path), "--label", "y"]) == 0
+    assert main(["replay", config(), str(path), "--label", "y", "--details"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "[b]bold" in shown
@@ -494,7 +506,7 @@ def test_report_tells_of_drift(config, pages, serve, told, capsys) -> None:
     assert told(config(), pages, "--label", "y")["drift"] is None
 
 
-def test_report_tells_which_learners_are_believed(
+def test_report_shows_the_weights_of_the_learners(
     config, pages, serve, told, capsys, tmp_path
 ) -> None:
     """Of a file and of the journal alike; in the report as a line each over time."""
@@ -505,11 +517,11 @@ def test_report_tells_which_learners_are_believed(
 
     assert told(path, "--journal")["experts"] == of_file
     assert sum(of_file.values()) == pytest.approx(1.0)
-    assert "Who is believed" in drawn
+    assert "Weights of the learners" in drawn
     assert all(f">{name}</text>" in drawn for name in of_file)
     assert main(["replay", path, "--journal"]) == 0
     most = max(of_file, key=of_file.__getitem__)
-    assert f"believed: {most} {of_file[most]:.1%}, " in capsys.readouterr().out
+    assert f"weights of the learners: {most} {of_file[most]:.1%}, " in capsys.readouterr().out
     assert told(config(), pages, "--label", "y")["experts"] == {}
 
 
