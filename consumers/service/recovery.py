@@ -494,8 +494,7 @@ def _empty(
         defaults=defaults,
         predictions_schema=found.predictions_schema,
         learned=learned,
-        imported="" if model is None else str(model),
-        imported_labels=0 if model is None else model.labels,
+        imported=("", 0) if model is None else (str(model), model.labels),
     )
 
 

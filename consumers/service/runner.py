@@ -325,8 +325,8 @@ class Runner:
             self.status_feed.snapshot_written(live.snapshot / 1000)
         for line in live.news:
             log.info("%s", line)
-        if live.shard.spec.imported:
-            log.info("it began with the model %s: scores begin there", live.shard.spec.imported)
+        if (origin := live.shard.spec.imported[0]) != "":
+            log.info("it began with the model %s: scores begin there", origin)
         if unsaved := ", ".join(live.shard.unsaved):
             log.info("%s is not saved in snapshots: rebuilt from the journal", unsaved)
         if (left := unused(self._config.model, live.shard.spec.schema)) is not None:

@@ -46,12 +46,11 @@ def shard_of(
     wire: str | None = None,
     predictions_schema: int = 0,
     learned: State | None = None,
-    imported: str = "",
-    imported_labels: int = 0,
+    imported: tuple[str, int] = ("", 0),
 ) -> Shard:
-    """The empty shard of a configuration. `defaults`: those of its journal, by default those of
-    this version. `wire`: the wire format, by default the configured one. `learned`: the state of
-    the model with which it begins. `imported`, `imported_labels`: its origin and its labels."""
+    """The empty shard of a configuration. `defaults`: those of its journal, or of this version.
+    `wire`: by default the configured wire format. `learned`: the state of the model with which it
+    begins; `imported`: the origin of that, and its labels."""
     # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
     first, wire = join_rules == 1, config.input.format if wire is None else wire
     defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
@@ -99,7 +98,6 @@ def shard_of(
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
         imported=imported,
-        imported_labels=imported_labels,
         max_rows=0 if wire_format(wire).rows is None else config.commit.max_records,
     )
     return Shard(spec, learner)

@@ -181,9 +181,8 @@ class ShardSpec:
     cloudevents
         Whether predictions have the headers of CloudEvents.
     imported
-        Where the model comes from with which it began; empty: it began with an empty one.
-    imported_labels
-        How many labels that model had learned.
+        Where the model comes from with which it began, and how many labels it had learned; empty:
+        it began with an empty one.
     max_rows
         How many rows a message has at most, if the wire format has such messages.
     """
@@ -227,8 +226,7 @@ class ShardSpec:
     parser: Mapping[str, str] = field(default_factory=dict)
     predictions_schema: int = 0
     cloudevents: bool = False
-    imported: str = ""
-    imported_labels: int = 0
+    imported: tuple[str, int] = ("", 0)
     max_rows: int = 0
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:

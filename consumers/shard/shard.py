@@ -456,9 +456,9 @@ class Shard:
             bad_values=self._bad_values(),
             mail_faults=faults_of(self._bad) if self.spec.parser else {},
             budget=None if self._machine.budget is None else self._machine.budget.view(),
-            imported=self.spec.imported,
+            imported=self.spec.imported[0],
             reporters=None if table is None else table.view(),
-            imported_labels=self.spec.imported_labels,
+            imported_labels=self.spec.imported[1],
         )
 
     def _bad_values(self) -> dict[str, int]:
