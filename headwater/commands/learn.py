@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["learn"]
 
 STDIN = "-"
-RETRIES = 5
+RETRIES = 100  # within the timeout: a service that starts is asked again
 FIRST, MOST = 1, 64  # mails of a chunk, which doubles: the first labels teach the most
 MOST_BYTES = 4 * 2**20  # of the mails of a chunk
 REMEMBERED = 1_000_000  # ids of one call, to notice a mail that comes twice

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -180,6 +182,37 @@ def test_output_that_cannot_be_written_is_an_error(service: Living) -> None:
 
     assert done.returncode == 3
     assert b"No space left" in done.stderr
+
+
+def test_learn_waits_for_a_service_that_starts(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`learn` in one terminal, while `run` compiles its kernels in another."""
+    (tmp_path / "mail").write_bytes(mail(1, spam=True))
+    answers = [503] * 8
+    path = ("--spam", str(tmp_path / "mail"))
+
+    class Starting(BaseHTTPRequestHandler):
+        """Answers 503, and once it has started 404: it knows no mail, and takes none."""
+
+        def do_GET(self) -> None:
+            self.send_response(answers.pop() if answers else 404)
+            self.send_header("retry-after", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    monkeypatch.setattr("headwater.exchange.FIRST_PAUSE", 0.001)
+    with HTTPServer(("127.0.0.1", 0), Starting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        code, _, err = run("learn", *path, "--url", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+        thread.join()
+
+    assert answers == []
+    assert (code, "404" in err) == (1, True)
 
 
 def test_learn_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
