@@ -7,10 +7,12 @@ suffix and names that begin with `.` or `_` are left out, and their number is re
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from consumers.base.errors import ConfigError
 from consumers.files.file import File, local_file
 from consumers.files.urls import is_url, url_files
 
@@ -39,11 +41,18 @@ class PlaceKind:
 def place_of(text: str) -> PlaceKind:
     """The kind of a place.
 
+    Raises
+    ------
+    ConfigError
+        It is empty: the directory in which the command runs is named `.`.
+
     Examples
     --------
     >>> [place_of(text).name for text in ("s3://visits/*.csv", "visits-*.csv", "visits.csv")]
     ['URL', 'pattern', 'file']
     """
+    if not text:
+        raise ConfigError("expected a file, a directory or a URL, got an empty name; give one")
     return next(place for place in PLACES if place.is_one(text))
 
 
@@ -53,7 +62,7 @@ def _in_directory(text: str) -> list[File]:
 
 
 def _is_pattern(text: str) -> bool:
-    return glob.has_magic(text) and not Path(text).exists()
+    return glob.has_magic(text) and not os.path.exists(text)
 
 
 def _matching(text: str) -> list[File]:
@@ -63,7 +72,7 @@ def _matching(text: str) -> list[File]:
 
 PLACES = (
     PlaceKind("URL", is_url, url_files),
-    PlaceKind("directory", lambda text: Path(text).is_dir(), _in_directory),
+    PlaceKind("directory", os.path.isdir, _in_directory),  # False also for names that are too long
     PlaceKind("pattern", _is_pattern, _matching),
     PlaceKind("file", lambda text: True, lambda text: [local_file(Path(text))]),
 )

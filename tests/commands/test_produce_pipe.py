@@ -153,6 +153,18 @@ def test_records_before_a_bad_line_are_acknowledged(fed, capsys: Said) -> None:
     assert err.startswith("headwater: standard input: line 3 is not JSON")
 
 
+@pytest.mark.parametrize("bad", [b"3\n", b'3,"x"y\n'])
+def test_rows_before_a_bad_row_are_acknowledged(fed, capsys: Said, bad: bytes) -> None:
+    """Also if it arrives with the first rows, which decide the kinds of the columns."""
+    feeder = fed(b"id,x\n1,1\n2,2\n" + bad, b"")
+
+    assert produce("--format", "csv") == 2
+    assert feeder.values == [{"id": 1, "x": 1}, {"id": 2, "x": 2}]
+    out, err = capsys.readouterr()
+    assert out == "stopped: 2 observations to t\n"
+    assert err.startswith("headwater: standard input: line 4")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_during_an_append_waits_for_the_acknowledgement(
     fed, capsys: Said, number: int, code: int

@@ -95,9 +95,12 @@ class CsvReader:
             header, data = self._header(rows, wanted.types)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
             filled = self._filled(rows, header, 1 if self._file.live else AT_ONCE)
-            first, most = data, self._most_sampled()
-            while len(first) < most and (more := next(filled, None)) is not None:
-                first += more
+            first, most, failed = data, self._most_sampled(), None
+            try:
+                while len(first) < most and (more := next(filled, None)) is not None:
+                    first += more
+            except (ConfigError, csv.Error, UnicodeDecodeError) as error:
+                failed = error  # the rows before it are records
             sample = first[:most]
             converts = []
             for i, name in enumerate(header):
@@ -110,6 +113,8 @@ class CsvReader:
             columns = list(zip(header, converts, absent, strict=True))
             for some in chain([first] if first else [], filled):
                 yield _records(some, columns)
+            if failed is not None:
+                raise failed
 
     def _most_sampled(self) -> int:
         """How many rows decide the kinds; of a pipe at most those that have arrived."""

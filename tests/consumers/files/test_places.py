@@ -207,3 +207,15 @@ def test_format_that_is_named_needs_no_suffix(tmp_path: Path) -> None:
         read_records(path, options=Options("xml"))
     with pytest.raises(ConfigError, match="JSON lines has no --sep; remove it"):
         read_records(path, options=Options("jsonl", sep=";"))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("", "got an empty name"), ("x" * 5000 + ".csv", "cannot be read (File name too long)")],
+)
+def test_name_of_no_file_is_one_line(place: str, said: str) -> None:
+    """An empty one is a shell variable without a value, not all files of this directory."""
+    with pytest.raises(ConfigError) as caught:
+        list(read_records(place))
+
+    assert said in str(caught.value)
