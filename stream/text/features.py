@@ -264,11 +264,12 @@ def occurrences(rows: Rows, i: int) -> Iterator[Named]:
 
 
 class _Token(NamedTuple):
-    """A token of a text as its characters, without the dropped ones, and their entries; it is
-    text[begin:end]."""
+    """A token of a text as its characters, without the dropped ones, in lower case too, and their
+    entries; it is text[begin:end]."""
 
     kind: int
     text: str
+    lower: str
     entries: list[int]
     begin: int
     end: int
@@ -287,6 +288,8 @@ class _Token(NamedTuple):
 
     def spelled(self, start: int) -> str:
         """What `hash` hashes."""
+        if start == TOKEN:
+            return self.lower
         pairs = zip(self.text, self.entries, strict=True)
         return "".join(chr(_read(ord(c), entry, start)) for c, entry in pairs)
 
@@ -319,7 +322,7 @@ def _entry(c: str) -> int:
 
 def _tokens(text: str) -> Iterator[_Token]:
     """Runs of word characters and runs of signs; each character of a script without spaces."""
-    token = _Token(SPACE, "", [], 0, 0)
+    token = _Token(SPACE, "", "", [], 0, 0)
     for at, c in enumerate(text):
         entry = _entry(c)
         kind = (entry >> 40) & 7
@@ -329,9 +332,10 @@ def _tokens(text: str) -> Iterator[_Token]:
         if kind != token.kind or kind == IDEOGRAPH:
             if token.text:
                 yield token
-            token = _Token(kind, "", [], at, at)
+            token = _Token(kind, "", "", [], at, at)
         if kind != SPACE:
-            token = _Token(kind, token.text + c, [*token.entries, entry], token.begin, at + 1)
+            lower, entries = token.lower + chr(entry & 0xFFFFF), [*token.entries, entry]
+            token = _Token(kind, token.text + c, lower, entries, token.begin, at + 1)
     if token.text:
         yield token
 
@@ -346,8 +350,8 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
         starts = [TOKEN, SHAPE] if digits else [TOKEN]
         starts += [CASED] if upper >= WIDEST and upper + digits == size else []
         spelled = token.spelled(TOKEN)
-        alike = token.spelled(INVISIBLE)
-        starts += [INVISIBLE] if token.count(LATIN) and alike != spelled else []
+        if token.count(LATIN) and token.spelled(INVISIBLE) != spelled:
+            starts.append(INVISIBLE)
         for start in starts:
             key, written = key_of(token.hash(start), words), token.written(start)
             yield Named(WORDS, key, name, spelled, written, (token.place,))
