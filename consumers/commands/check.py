@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "counted_wrong", "inspect"]
 
 PROBED = 10  # newest records of each input partition; the last offset can be a marker
+FEW_CLASSES = 20  # room for fewer is noted, as labels may well have more
 
 
 def check(
@@ -100,7 +101,8 @@ def _check_model(config: Config, report: Report) -> None:
                 f"{name} knows two classes, so there is one for each class (one-vs-rest); if the "
                 "labels have two, max_classes = 2 makes a single one",
             )
-        if classes < config.model.max_classes:
+        chosen = "max_classes" in config.model.model_fields_set
+        if classes < (config.model.max_classes if chosen else FEW_CLASSES):
             report.note(
                 "model",
                 f"max_state_bytes has room for {classes} classes; raise it only if the labels "

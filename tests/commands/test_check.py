@@ -10,6 +10,7 @@ import pytest
 
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
+from consumers.cli import main
 from consumers.commands.check import check
 from consumers.commands.run import run
 from consumers.config import load
@@ -403,3 +404,21 @@ def test_missing_topics_of_a_broker_are_shown_then_made(
     check(path, create=True)
 
     assert "ok       [journal] topic: checked-journal, 1 partition" in lines(capsys)
+
+
+@pytest.mark.parametrize(
+    ("more", "noted"),
+    [("", False), ("max_classes = 256\n", True), ('max_state_bytes = "80MiB"\n', True)],
+)
+def test_room_for_classes_is_noted_where_it_may_matter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, noted: bool
+) -> None:
+    """Not on each table of two classes: nearly every `auto` has room for fewer than 256."""
+    config = tmp_path / "shop.toml"
+    config.write_text(
+        f'name = "shop"\n[input]\ntransport = "sqlite:{tmp_path}/log.db"\nobservations = "v"\n'
+        f'label = "y"\n[features]\na = "numeric"\nb = "categorical"\n[model]\ntype = "auto"\n{more}'
+    )
+
+    main(["check", str(config)])
+    assert ("max_state_bytes has room for" in capsys.readouterr().out) is noted
