@@ -243,7 +243,7 @@ class ShardStatus(Struct, frozen=True):
     `only_one_class` (all labels so far are equal, or all that are scored) are sentences with what
     to try; None if it is not so. `imported` is the origin of an imported model, and
     `imported_labels` how many labels it had learned: neither `learned` nor the scores cover what it
-    did before.
+    did before. `names_features` is whether /features has names of features.
     """
 
     number: int
@@ -285,6 +285,7 @@ class ShardStatus(Struct, frozen=True):
     lag: int | None = None
     worse_than_guessing: str | None = None
     only_one_class: str | None = None
+    names_features: bool = False
 
 
 class ShardLine(Struct, frozen=True):

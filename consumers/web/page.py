@@ -37,6 +37,7 @@ from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT
 from consumers.web.status import decoded, explained, observed, published, status, without_bytes
 from consumers.web.status_feed import SECONDS, StatusFeed
+from consumers.web.strongest import FeatureLists, StrongestFeatures
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
@@ -90,7 +91,7 @@ class Page:
     Examples
     --------
     >>> sorted(route.path for route in Page("mail", lambda: None, dict).routes())
-    ['/', '/assets/{key}/{file}', '/events', '/explain', '/status']
+    ['/', '/assets/{key}/{file}', '/events', '/explain', '/features', '/status']
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Page:
         self._key = blake2b(everything, digest_size=6).hexdigest()
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, PublishedPrediction]] = {}
+        self._strongest: dict[int, StrongestFeatures] = {}
         self.open = 0
         self.facts = ProcessFacts(time.time)
         self.refused = self.facts.counts["headwater_http_refused_total"]
@@ -124,6 +126,7 @@ class Page:
             Route("/assets/{key}/{file}", self._asset),
             Route("/events", self._events),
             Route("/explain", self._explain),
+            Route("/features", self._features),
             Route("/status", self._status),
         ]
 
@@ -198,6 +201,23 @@ class Page:
             return _refusal(404, "this model has no explanations")
         return _answer(explained(*found, document))
 
+    async def _features(self, request: Request) -> Response:
+        shard = _shard(request)
+        status_feed = self._status_feeds().get(shard)
+        if status_feed is None:
+            return _refusal(404, "this process does not run the shard")
+        shown = list(reversed(self._shown.get(shard, OrderedDict()).values()))
+        try:
+            kept = self._strongest.setdefault(shard, StrongestFeatures())
+            found = await kept.lists(status_feed, shown)
+        except TimeoutError:
+            return _refusal(503, "the loop is busy or does not run; ask again")
+        except Exception as error:  # reported to this client only
+            return _refusal(500, f"the features could not be read ({type(error).__name__})")
+        if found is None:
+            return _refusal(404, "this model has no named features yet")
+        return _answer(found)
+
     # Documents.
 
     def _document(self, shard: int) -> bytes:
@@ -220,7 +240,7 @@ class Page:
         if not self._bytes_of_dead:
             document = without_bytes(document)
         text = msgspec.json.encode(document)
-        for of in (self._made, self._shown):
+        for of in (self._made, self._shown, self._strongest):
             for gone in of.keys() - status_feeds.keys():
                 del of[gone]
         self._made[shown] = (key, now, text)
@@ -309,8 +329,8 @@ def _shard(request: Request) -> int:
     return int(number) if number.isdecimal() and len(number) < 5 else 0
 
 
-def _answer(why: ExplanationStatus) -> Response:
-    return Response(msgspec.json.encode(why), headers=_HEADERS, media_type="application/json")
+def _answer(found: ExplanationStatus | FeatureLists) -> Response:
+    return Response(msgspec.json.encode(found), headers=_HEADERS, media_type="application/json")
 
 
 def _refusal(code: int, why: str) -> Response:

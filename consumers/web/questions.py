@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from consumers.base.records import Partition
+from consumers.shard.answer import ModelCopy
 from consumers.shard.models import explainable
 from consumers.shard.views import PublishedPrediction
 
@@ -38,7 +41,7 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[PublishedPrediction, Future[Answer | None]]] = deque()
+        self._waiting: deque[tuple[Callable[[Shard], Any], Future[Any]]] = deque()
         self._next = 0.0
 
     def ask(self, prediction: PublishedPrediction) -> Future[Answer | None] | None:
@@ -50,10 +53,20 @@ class Questions:
             A future of the explanation and the number of labels learned by then, or of None for a
             model without explanations. None if too many questions wait.
         """
+        return self._put(partial(_answered, prediction))
+
+    def copy(self) -> Future[ModelCopy] | None:
+        """Ask for a copy of the model. For the server, which asks rarely: a copy is O(bytes).
+
+        None if too many questions wait.
+        """
+        return self._put(_copied)
+
+    def _put(self, asked: Callable[[Shard], Any]) -> Future[Any] | None:
         if len(self._waiting) >= WAITING:
             return None
-        answer: Future[Answer | None] = Future()
-        self._waiting.append((prediction, answer))
+        answer: Future[Any] = Future()
+        self._waiting.append((asked, answer))
         return answer
 
     def answer(self, shard: Shard, clock: Callable[[], float]) -> None:
@@ -69,14 +82,22 @@ class Questions:
         if not self._waiting or (now := clock()) < self._next:
             return
         self._next = now + PAUSE_SECONDS
-        prediction, answer = self._waiting.popleft()
+        asked, answer = self._waiting.popleft()
         if not answer.set_running_or_notify_cancel():  # cancelled by the server
             return
         try:
-            found = _explained(shard, prediction)
-            answer.set_result(None if found is None else (found, shard.learned))
+            answer.set_result(asked(shard))
         except Exception as error:  # a click must not end the service
             answer.set_exception(error)
+
+
+def _answered(prediction: PublishedPrediction, shard: Shard) -> Answer | None:
+    found = _explained(shard, prediction)
+    return None if found is None else (found, shard.learned)
+
+
+def _copied(shard: Shard) -> ModelCopy:
+    return shard.copied(Partition("", 0), 0)
 
 
 def _explained(shard: Shard, prediction: PublishedPrediction) -> Explanation | None:

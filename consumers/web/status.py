@@ -206,6 +206,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         lag=status_feed.lag(),
         worse_than_guessing=sentence(view),
         only_one_class=only_one_class(view) or _recall(view),
+        names_features=view.model == "SpamScorer",
     )
 
 

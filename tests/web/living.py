@@ -68,6 +68,18 @@ class Living:
             )
         )
 
+    def tell(self, messages: Iterable[tuple[str, str]]) -> None:
+        """Texts with their labels, and wait until all are learned."""
+        records = []
+        for text, label in messages:
+            i, self._sent = self._sent, self._sent + 1
+            value = json.dumps({"id": f"r{i}", "text": text}).encode()
+            records.append(Outgoing("obs", None, value, NOW + 10 * i, (), 0))
+            told = json.dumps({"id": f"r{i}", "label": label}).encode()
+            records.append(Outgoing("ans", None, told, NOW + 10 * i + 5, (), 0))
+        self._feed.append(records)
+        until(lambda: (v := self.status_feed.view) is not None and v.learned >= self._sent)
+
     def spoil(self, *values: bytes) -> None:
         """Observations that cannot be used."""
         before = sum(self.status_feed.view.dead_letters.values()) if self.status_feed.view else 0

@@ -138,6 +138,7 @@
     section("decisions", shard.decisions ?? shard.budget, shard.decisions ? decisions : budget);
     section("challengers", shard.contenders, challengers);
     section("experts", shard.experts, experts);
+    strongest(shard);
     section("drift", shard.drift, drift);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
@@ -364,7 +365,7 @@
     table(
       element,
       ["Budget", right("Records")],
-      [["flagged", facts.flagged], ["withheld", facts.withheld], ["unsure", facts.unsure], ["false positives", facts.false_positives], ["labelled others", facts.others], ["labels missing", facts.missing]].map(([what, n]) => [name(what), right(number(n))]),
+      [[`flagged as ${facts.label}`, facts.flagged], ["unsure", facts.unsure], ["others", Math.max(0, newest.shard.predictions - facts.flagged - facts.unsure)], ["withheld", facts.withheld], ["false positives", facts.false_positives], ["labelled others", facts.others], ["labels missing", facts.missing]].map(([what, n]) => [name(what), right(number(n))]),
     );
   }
 
@@ -384,6 +385,39 @@
   }
 
   const experts = (element, list) => table(element, ["Learner", right("Weight")], list.map(([learner, weight]) => [name(learner), bar(weight)]));
+
+  // Strongest features: asked for once a minute, while the page is visible.
+  let asked = { shard: null, at: -Infinity };
+  async function strongest(shard) {
+    const element = $("features");
+    if (!shard.names_features) element.hidden = true;
+    if (!shard.names_features || (asked.shard === shard.number && performance.now() - asked.at < 60000)) return;
+    asked = { shard: shard.number, at: performance.now() };
+    let found = { error: true };
+    try {
+      found = await (await fetch(`features?shard=${shard.number}`)).json();
+    } catch {
+      // asked again below
+    }
+    if (newest?.shard?.number !== shard.number) return;
+    if (found.error) {
+      asked.at -= 55000; // again in five seconds
+      return;
+    }
+    element.hidden = found.towards.length + found.opposed.length === 0;
+    if (element.hidden) {
+      asked.at -= 55000;
+      return;
+    }
+    write(element.querySelector(".quiet"), `Words and fields of the last ${number(found.messages)} messages shown here, after ${number(found.learned)} labels. Log-odds in nats, of “${found.label}” against “${found.against}”.`);
+    const rows = Math.max(found.towards.length, found.opposed.length);
+    const side = (list, i) => (list[i] ? [name(list[i][0]), right(signed(list[i][1], 2))] : ["", ""]);
+    table(
+      element,
+      [`For ${found.label}`, right("Log-odds"), `For ${found.against}`, right("Log-odds")],
+      Array.from({ length: rows }, (_, i) => [...side(found.towards, i), ...side(found.opposed, i)]),
+    );
+  }
 
   function drift(element, { monitors, alarms }) {
     const texts = monitors.map((m) => `${m.detector} on ${words(m.on)}: ${number(m.alarms)} ${m.alarms === 1 ? "alarm" : "alarms"}${m.detected ? ", just now" : ""}`);
