@@ -85,6 +85,11 @@ class SchemaRegistry:
         found = self._asked(lambda: self._client.get_latest_version(subject))
         return None if found is None else (found.schema_id, self._stored(found.schema))
 
+    def latest_id(self, subject: str) -> int | None:
+        """The id of the newest version of a subject; None if it has none."""
+        found = self._asked(lambda: self._client.get_latest_version(subject))
+        return None if found is None else int(found.schema_id)
+
     def register(self, subject: str, text: str) -> int:
         """Register a schema under a subject; its id. Nothing changes if it is registered already.
 
@@ -220,6 +225,7 @@ def _client(settings: RegistryConfig) -> Any:
         "url": url,
         "timeout": duration_ms(settings.timeout) / 1000,
         "max.retries": 0,  # the caller asks again, and can be stopped meanwhile
+        "cache.latest.ttl.sec": 1,  # by default the newest version is never asked for again
     }
     if settings.password is not None:
         options["basic.auth.user.info"] = f"{settings.username}:{settings.password}"

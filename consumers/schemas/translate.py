@@ -6,12 +6,13 @@ asked when a schema is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from consumers.base.errors import ConfigError, RecordError
+from consumers.base.errors import ConfigError, RecordError, RegistryError
 from consumers.codecs.format import Document, Writer
 from consumers.codecs.framing import FramedDocuments, framed, schema_id
 from consumers.codecs.json_document import parse
@@ -21,10 +22,20 @@ from consumers.codecs.schemas import SchemaBook, StoredSchema
 from consumers.config import Config
 from consumers.schemas.client import SchemaRegistry, subject_of
 
-__all__ = ["Translator"]
+__all__ = ["NEWEST_SECONDS", "Translator"]
+
+NEWEST_SECONDS = 60.0  # after which the registry is asked whether a topic has a newer schema
 
 MOST_UNKNOWN = 10_000  # ids that the registry did not know
 MOST_ROWS = 100_000  # of a message: the largest [commit] max_records
+
+
+class _Newest(NamedTuple):
+    """The newest schema of a topic: its id, its writer, and until when it is taken for that."""
+
+    id: int
+    write: Writer
+    until: float
 
 
 class Translator:
@@ -36,6 +47,8 @@ class Translator:
         The configuration.
     reader_schema
         The schema to which records are converted; None: each keeps its own.
+    clock
+        Seconds that never go back.
 
     Examples
     --------
@@ -48,7 +61,13 @@ class Translator:
     ({'id': 7}, b'{"id": 7}')
     """
 
-    def __init__(self, config: Config, reader_schema: str | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        reader_schema: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         wire = self._wire = wire_format(config.input.format)
         self._registry = SchemaRegistry(wire, config.registry) if wire.schema_type else None
         self._observations, self._rows = config.input.observations, wire.rows
@@ -56,7 +75,7 @@ class Translator:
         self._framed = FramedDocuments(wire, self._book, reader_schema)
         self._raw = None if wire.fields is None else RawDocuments(wire)
         self._unknown: set[int] = set()
-        self._writers: dict[str, tuple[int, Writer]] = {}
+        self._writers: dict[str, _Newest] = {}
 
     @property
     def translates(self) -> bool:
@@ -159,10 +178,10 @@ class Translator:
             if topic == self.message_topic:
                 return self.message([document])
             return msgspec.json.encode(document)
-        if topic not in self._writers:
-            self._writers[topic] = self._writer(topic)
-        id_, write = self._writers[topic]
-        return framed(id_, write(document))
+        newest = self._writers.get(topic)
+        if newest is None or self._clock() >= newest.until:
+            newest = self._writers[topic] = self._renewed(topic, newest)
+        return framed(newest.id, newest.write(document))
 
     def records(self, topic: str, values: Iterable[bytes]) -> list[bytes]:
         """JSON objects as records of a topic. See `record`."""
@@ -192,6 +211,19 @@ class Translator:
             raise ConfigError(f"the schema for {topic} cannot be used: {error}") from None
         self._writers.pop(topic, None)
         return self._registry.register(subject_of(topic), text)
+
+    def _renewed(self, topic: str, held: _Newest | None) -> _Newest:
+        """The newest schema of a topic. If the registry does not answer, the one before is kept."""
+        assert self._registry is not None  # noqa: S101  the format has schemas
+        until = self._clock() + NEWEST_SECONDS
+        try:
+            if held is not None and self._registry.latest_id(subject_of(topic)) == held.id:
+                return held._replace(until=until)
+            return _Newest(*self._writer(topic), until)
+        except RegistryError:
+            if held is None:
+                raise
+            return held._replace(until=until)
 
     def _writer(self, topic: str) -> tuple[int, Writer]:
         subject = subject_of(topic)

@@ -7,11 +7,14 @@ the decoder would end the process: one that contains itself, and arrays of items
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from io import BytesIO
+from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
@@ -24,6 +27,20 @@ from consumers.codecs.values import json_value
 __all__ = ["FORMAT"]
 
 MOST_VALUES = 100_000  # of one record without its arrays and maps
+
+_BOUNDS: dict[Any, float] = {
+    "int": 2**31,
+    "long": 2**63,
+    "float": float.fromhex("0x1.fffffep+127"),
+    "double": sys.float_info.max,
+}
+_TYPES: dict[Any, type | tuple[type, ...]] = {
+    "null": type(None),
+    "boolean": bool,
+    "string": str,
+    "bytes": bytes,
+    "fixed": bytes,
+}
 
 _LABEL = ["null", "boolean", "long", "string"]
 _PREDICTION = {
@@ -268,30 +285,58 @@ def _writer(schema: StoredSchema) -> Writer:
 
 
 def _typed(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
-    """A JSON value as the Python value that fastavro writes for this schema."""
+    """A JSON value as the Python value that fastavro writes for this schema.
+
+    fastavro writes nearly any value: a text as the truth value True, 1.5 as the integer 1, an
+    integer beyond 32 bits as `int`. So what is no value of the schema is a ValueError here.
+    """
     if isinstance(schema, str):
-        return _typed(value, named[schema], named) if schema in named else _number(value, schema)
+        return _typed(value, named[schema], named) if schema in named else _plain(value, schema)
     if isinstance(schema, list):
         return None if value is None else _of_union(value, schema, named)
-    if (logical := schema.get("logicalType")) and isinstance(value, str | int | float):
-        return _logical(value, logical)
+    if logical := schema.get("logicalType"):
+        return _logical(value, logical, schema["type"])
     kind = schema["type"]
     if kind == "record" and isinstance(value, Mapping):
         fields = {f["name"]: f["type"] for f in schema["fields"]}
-        return {k: _typed(v, fields[k], named) for k, v in value.items() if k in fields}
+        return {k: _of_field(k, v, fields[k], named) for k, v in value.items() if k in fields}
     if kind == "array" and isinstance(value, list | tuple):
         return [_typed(each, schema["items"], named) for each in value]
     if kind == "map" and isinstance(value, Mapping):
-        return {k: _typed(v, schema["values"], named) for k, v in value.items()}
-    return _number(value, kind)
+        return {k: _of_field(k, v, schema["values"], named) for k, v in value.items()}
+    if kind == "enum" and value in schema["symbols"]:
+        return value
+    return _plain(value, kind)
 
 
-def _number(value: Any, kind: Any) -> Any:
-    if kind in ("float", "double") and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind in ("int", "long") and isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value.encode() if kind == "bytes" and isinstance(value, str) else value
+def _of_field(name: str, value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
+    try:
+        return _typed(value, schema, named)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    """A value of a type without a logical type; a number is written as the type has it."""
+    if kind in _BOUNDS and isinstance(value, int | float) and not isinstance(value, bool):
+        if kind in ("float", "double"):
+            value = float(value)
+            fits = not isfinite(value) or abs(value) <= _BOUNDS[kind]
+        else:
+            fits = isinstance(value, int) or value.is_integer()
+            value = int(value) if fits else value
+            fits = fits and -_BOUNDS[kind] <= value < _BOUNDS[kind]
+        if fits:
+            return value
+    if isinstance(value, _TYPES.get(kind, ())):
+        return value
+    if kind in ("bytes", "fixed") and isinstance(value, str):
+        return value.encode()
+    raise ValueError(f"expected {kind}, got {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    return shortened(ValueError(repr(value)))
 
 
 def _of_union(value: Any, branches: list[Any], named: Mapping[str, Any]) -> Any:
@@ -303,21 +348,34 @@ def _of_union(value: Any, branches: list[Any], named: Mapping[str, Any]) -> Any:
             typed = _typed(value, branch, named)
             if validate(typed, branch, raise_errors=False, strict=False):
                 return typed
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, OverflowError):
             continue
-    return value
+    names = (b if isinstance(b, str) else b.get("name", b["type"]) for b in branches)
+    raise ValueError(f"expected {' or '.join(map(str, names))}, got {_shown(value)}")
 
 
-def _logical(value: Any, logical: str) -> Any:
-    if logical == "decimal":
-        return Decimal(str(value))
+def _logical(value: Any, logical: str, kind: Any) -> Any:
+    if logical == "decimal" and isinstance(value, int | float | str):
+        try:
+            number = Decimal(str(value))
+        except ArithmeticError:
+            number = Decimal("nan")
+        if not number.is_finite():
+            raise ValueError(f"expected a decimal number, got {_shown(value)}")
+        return number
     if not isinstance(value, str):
-        return value
+        return _plain(value, kind)
     if logical == "date":
         return date.fromisoformat(value)
     if logical.startswith("time-"):
         return time.fromisoformat(value)
-    return datetime.fromisoformat(value) if "timestamp" in logical else value
+    if logical.startswith("timestamp"):
+        moment = datetime.fromisoformat(value)
+        # fastavro would read a time without a zone in that of the machine.
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    if logical.startswith("local-timestamp"):
+        return datetime.fromisoformat(value)
+    return str(UUID(value)) if (logical, kind) == ("uuid", "string") else _plain(value, kind)
 
 
 FORMAT = WireFormat(

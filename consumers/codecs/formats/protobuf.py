@@ -339,8 +339,9 @@ def _writer(schema: StoredSchema) -> Writer:
     def encode(document: Mapping[str, Any]) -> bytes:
         message = made()
         try:
-            json_format.ParseDict(_flat(document), message, ignore_unknown_fields=True)
-        except (json_format.ParseError, TypeError, ValueError) as error:
+            typed = _typed(document, made.DESCRIPTOR)
+            json_format.ParseDict(typed, message, ignore_unknown_fields=True)
+        except (json_format.ParseError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"does not fit the Protobuf schema: {shortened(error)}") from None
         payload: bytes = message.SerializeToString(deterministic=True)
         return b"\0" + payload
@@ -348,8 +349,74 @@ def _writer(schema: StoredSchema) -> Writer:
     return encode
 
 
-def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if value is not None}
+def _typed(document: Mapping[str, Any], message: Any) -> dict[str, Any]:
+    """A document as `json_format` reads it, without the fields that the message does not have.
+
+    It takes texts of bytes as base64, leaves out unknown names of an enum, and writes a truth value
+    as the number 1. So texts are encoded here, and the others are a ValueError.
+    """
+    fields = {name: f for f in message.fields for name in (f.name, f.json_name)}
+    out = {}
+    for name, value in document.items():
+        field = fields.get(name)
+        if field is None or value is None:
+            continue
+        try:
+            out[name] = _of_field(value, field)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{name}: {error}") from None
+    return out
+
+
+def _of_field(value: Any, field: Any) -> Any:
+    entry = field.message_type
+    if entry is not None and entry.GetOptions().map_entry and isinstance(value, Mapping):
+        of_value = entry.fields_by_name["value"]
+        return {k: _of_one(v, of_value) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_of_one(each, field) for each in value]
+    return _of_one(value, field)
+
+
+def _of_one(value: Any, field: Any) -> Any:
+    kind, message = field.type, field.message_type
+    if message is not None and not isinstance(value, list):
+        known = _KNOWN.get(message.full_name)
+        if known is not None:
+            return known(value)
+        own = message.file.package != "google.protobuf" and not message.GetOptions().map_entry
+        return _typed(value, message) if own and isinstance(value, Mapping) else value
+    if kind == field.TYPE_BYTES and isinstance(value, str):
+        return base64.b64encode(value.encode()).decode()
+    if kind == field.TYPE_ENUM and isinstance(value, str):
+        if value not in field.enum_type.values_by_name:
+            raise ValueError(f"{field.enum_type.name} has no {value[:100]!r}")
+    elif kind in (field.TYPE_DOUBLE, field.TYPE_FLOAT):
+        if isinstance(value, bool):
+            raise ValueError(f"expected a number, got {value}")
+        return float(value) if isinstance(value, int) else value
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """A time without a zone is one of UTC, as in Avro."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value  # such as one with nanoseconds
+    return value if moment.tzinfo is not None else moment.replace(tzinfo=UTC).isoformat()
+
+
+def _seconds(value: Any) -> Any:
+    """Seconds, as the reader returns a duration."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:.9f}s" if number else value
+
+
+_KNOWN: dict[str, Callable[[Any], Any]] = {
+    "google.protobuf.Timestamp": _moment,
+    "google.protobuf.Duration": _seconds,
+}
 
 
 def _labelled(value: Any, convert: Callable[[Any], Any]) -> Any:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
+from consumers.base.errors import RegistryError
 from consumers.cli import main
 from consumers.codecs.framing import framed, schema_id
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from consumers.commands.run import served
 from consumers.config import load
-from consumers.schemas.client import subject_of
+from consumers.config.registry import RegistryConfig
+from consumers.schemas.client import SchemaRegistry, subject_of
+from consumers.schemas.translate import NEWEST_SECONDS, Translator
 from consumers.service.runner import Runner
 from tests.consumers.schemas.registered import FORMATS, Registered
 from tests.waiting import until
@@ -231,3 +236,72 @@ def ask(client: httpx.Client) -> None:
     assert label.status_code == 202
     refused = client.post("/v1/observations", json={"id": "x", "amount": 1.0, "shop": {"city": 5}})
     assert refused.status_code == 422
+
+
+OLD = {"type": "record", "name": "Visit", "fields": [{"name": "id", "type": "string"}]}
+NEW = {**OLD, "fields": [*OLD["fields"], {"name": "amount", "type": "double", "default": 0.0}]}
+
+
+def test_records_are_written_by_the_newest_schema(tmp_path, monkeypatch) -> None:
+    """Also in a program that runs for weeks: a field that was added is not left out for ever. While
+    the registry does not answer, the schema before is used."""
+    shop = Registered(tmp_path, "avro", registry=f"mock://{uuid4()}")
+    shop.registry.register("visits-value", json.dumps(OLD))
+    now = [0.0]
+    translator = Translator(shop.config, clock=lambda: now[0])
+    visit = {"id": "7", "amount": 2.5}
+
+    def written() -> dict[str, object]:
+        return shop.translator.document(translator.record("visits", visit))
+
+    assert written() == {"id": "7"}
+    shop.registry.register("visits-value", json.dumps(NEW))
+    now[0] = NEWEST_SECONDS - 1
+    assert written() == {"id": "7"}
+
+    def down(*_: object) -> None:
+        raise RegistryError("down")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SchemaRegistry, "_asked", down)
+        now[0] = NEWEST_SECONDS
+        assert written() == {"id": "7"}
+    now[0] = 2 * NEWEST_SECONDS
+    assert written() == visit
+
+
+def test_newest_version_is_asked_for_again() -> None:
+    """By default the client of the registry remembers it for ever."""
+    newest = [1]
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(
+                {
+                    "subject": "visits-value",
+                    "id": newest[0],
+                    "version": newest[0],
+                    "schema": json.dumps(OLD),
+                }
+            ).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Registry) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            registry = SchemaRegistry(wire_format("avro"), RegistryConfig(url=url))
+            assert registry.latest_id("visits-value") == 1
+            newest[0] = 2
+            until(lambda: registry.latest_id("visits-value") == 2)
+        finally:
+            server.shutdown()
+            thread.join()
