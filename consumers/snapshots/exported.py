@@ -39,6 +39,8 @@ from stream.learner.base import MAX_CLASSES, Learner
 
 __all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model"]
 
+LONGEST = 500  # characters of a message about values in a file
+
 _FAULTS = (
     ConfigError,
     StreamError,
@@ -138,7 +140,7 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
         why = f"{'.'.join(map(str, wrong['loc']))}: {message(wrong)}"
         raise SnapshotError(f"this version cannot load its model: {why}") from None
     except _FAULTS as error:
-        raise SnapshotError(f"this version cannot load its model: {error}") from None
+        raise SnapshotError(f"this version cannot load its model: {_short(error)}") from None
     if info.labels != Labels(kind_of(learner.classes), learner.classes):
         raise SnapshotError("damaged: its description has other classes than its state")
     # The pickle of a model has other bytes after loading.
@@ -166,7 +168,7 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
     try:
         return _extracted(about, about.entry, state)
     except _FAULTS as error:
-        raise SnapshotError(f"this version cannot load its model: {error}") from None
+        raise SnapshotError(f"this version cannot load its model: {_short(error)}") from None
 
 
 def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tuple[ModelInfo, State]:
@@ -211,6 +213,12 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
         state=header,
     )
     return info, saved
+
+
+def _short(error: BaseException) -> str:
+    """An error in one line, for values of a file that may be long."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _refuse_code(model: Mapping[str, Any]) -> None:

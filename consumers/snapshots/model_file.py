@@ -178,12 +178,17 @@ def _members(data: bytes) -> dict[str, bytes]:
     except (BadZipFile, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
         raise SnapshotError(f"damaged, or not a model file ({_line(error)})") from None
     names = [name for name in members if name not in (ABOUT, SUMS, SIGNATURE)]
-    if len(members) < len(found) or not all(map(_NAME.fullmatch, names)):
+    if len(members) < len(found) or not all(map(_is_name, names)):
         raise SnapshotError("damaged: it has a member twice, or one with another name")
     if ABOUT not in members or SUMS not in members:
         missing = ABOUT if ABOUT not in members else SUMS
         raise SnapshotError(f"not a model file: it has no {missing}; `headwater export` writes one")
     return members
+
+
+def _is_name(name: str) -> bool:
+    """Whether a member may have this name: extracted, it must stay inside the folder."""
+    return bool(_NAME.fullmatch(name)) and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _check_signature(members: Mapping[str, bytes], key: str) -> None:
