@@ -282,9 +282,9 @@ def test_progress_counts_every_model() -> None:
     ("kinds", "expected"),
     [
         (["numeric"], ["auto", "GaussianNB", "KNNClassifier", "LogisticRegression"]),
-        (["text"], ["auto", "MultinomialNB", "MixedNB", "LogisticRegression"]),
+        (["text"], ["auto", "MultinomialNB", "MixedNB", "LogisticRegression", "spam"]),
         (["categorical"], ["auto", "MixedNB", "KNNClassifier", "LogisticRegression"]),
-        (["numeric", "text"], ["auto", "MixedNB", "LogisticRegression"]),
+        (["numeric", "text"], ["auto", "MixedNB", "LogisticRegression", "spam"]),
     ],
 )
 def test_models_use_every_field(kinds: list[Any], expected: list[str]) -> None:
