@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from river import datasets, metrics, utils
 from sklearn import metrics as sklearn
 from sklearn.utils.class_weight import compute_sample_weight
@@ -219,6 +221,35 @@ def test_class_that_is_missing_or_alone_has_no_area() -> None:
 
     assert [rank is None for rank in absent] == [False, False, True]
     assert alone == (None, None)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1),
+    st.booleans(),
+)
+def test_agreement_of_margins_is_that_of_rivers_metrics(counts, missing) -> None:
+    """Of any margins; `missing`: some records were true without a prediction."""
+    right = [r for r, _, _ in counts]
+    true = [r + t for r, t, _ in counts]
+    said = [r + (0 if missing else p) for r, _, p in counts]
+    assume(any(true))
+    cm = metrics.ConfusionMatrix()
+    for c, (r, t, p) in enumerate(zip(right, true, said, strict=True)):
+        cm.data[c][c], cm.sum_row[c], cm.sum_col[c] = r, t, p
+    cm.total_weight, cm._total_true_positives = sum(true), sum(right)
+
+    found = agreement(right, true, said)
+
+    assert found.balanced_accuracy == pytest.approx(metrics.BalancedAccuracy(cm=cm).get())
+    assert found.kappa == pytest.approx(metrics.CohenKappa(cm=cm).get())
+    for average in ("macro", "micro", "weighted"):
+        for name in ("precision", "recall", "f1"):
+            theirs = getattr(metrics, f"{average.title()}{name.title()}")(cm=cm).get()
+            assert getattr(found, name)[average] == pytest.approx(theirs), (average, name)
+    for c in range(len(true)):
+        f1 = metrics.F1(cm=cm, pos_val=c)
+        theirs = f1.precision.get(), f1.recall.get(), f1.get()
+        assert (found.precisions[c], found.recalls[c], found.f1s[c]) == pytest.approx(theirs)
 
 
 @pytest.mark.parametrize(
