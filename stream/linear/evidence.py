@@ -6,6 +6,7 @@ so that it depends only on what was learned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "widened",
 ]
 
+TINIEST = 1e-30  # of a divisor
 FEWEST, MOST = 2**12, 2**22  # places of the table
 TWO = 2  # classes that share a column
 BY_COLUMN = ("final", "final_squares")
@@ -127,6 +129,30 @@ def counted(
     s.cell[at, : records.size] += (weight * words.records[kept]).astype(np.float32)
     s.totals[:] += weight * records
     return s, kept.size
+
+
+def uncounted(s: Evidence, key: NDArray[np.uint32], code: int, weight: float) -> Callable[[], None]:
+    """Take a record of class `code` with these features out of the counts, as far as it is there.
+
+    What its features have learned besides fades by its share of their counts: a feature that was in
+    no other record is as if it were new. weight: that of the record now. Returns a function that
+    undoes it, while the table is the same.
+    """
+    at = np.empty(key.size, dtype=np.int64)
+    kernels.find(key, 0, key.size, s.key, s.cell, at)
+    at, own, classes = at[at >= 0], weight * float(s.unit[0]), s.totals.size
+    before, totals = s.cell[at].copy(), s.totals.copy()
+    whole = np.maximum(before[:, :classes].sum(axis=1, dtype=np.float64), TINIEST)
+    left = np.clip(1.0 - own / whole, 0.0, 1.0).astype(np.float32)
+    s.cell[at, classes:] *= left[:, None]
+    s.cell[at, code] = np.maximum(before[:, code] - np.float32(own), np.float32(0.0))
+    s.totals[code] = max(totals[code] - own, 0.0)
+
+    def undo() -> None:
+        s.cell[at] = before
+        s.totals[:] = totals
+
+    return undo
 
 
 def _in_order(s: Evidence) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[Any]]:

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import Block, Rows
+from stream.data.block import LEARN, Block, Rows
 from stream.data.parameters import number
 from stream.data.schema import Label, Schema
 from stream.data.state import State
-from stream.errors import SchemaError
+from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import PRIOR, Explanation
 from stream.learner.registry import Facts, registered
@@ -472,6 +472,38 @@ class SpamScorer(Learner):
     def faded(self, age: int) -> float:
         """The share of a record's weight that is left after `age` more records were learned."""
         return float(self._growth**-age)
+
+    @property
+    def can_correct(self) -> bool:
+        """True, although records cannot be unlearned exactly."""
+        return True
+
+    def correct_rows(
+        self, rows: Rows, old: tuple[Label, float], new: tuple[Label, float], age: int
+    ) -> None:
+        """See `Learner.correct_rows`; not exact.
+
+        The counts of the old label are taken back. What its features have learned fades by the
+        share of this record in their counts; then the new label is learned. A correction is no
+        evidence of a change of the stream.
+        """
+        w = new[1] * self.faded(age + 1)  # learning it adds one record
+        if w == 0.0:
+            raise NotLearnedError("its weight has faded to 0")
+        if old[0] not in self._classes:
+            raise NotLearnedError(f"{old[0]!r} was not learned")
+        rows, code = self.prepare(rows), self.classes.index(old[0])
+        key = features(rows, np.zeros(1, dtype=np.int64)).key
+        undo = tables.uncounted(self._tables, key, code, old[1] * self.faded(age))
+        losses = self._tables.losses.copy()
+        self._tables.losses[0] = 0.0  # one more record cannot make it a change
+        try:
+            self.run(Block.of(rows, LEARN, [new[0]], w))
+        except InvalidRecordError:
+            undo()
+            raise
+        finally:
+            self._tables.losses[:] = losses
 
     def merge(self, other: Learner) -> Self:
         """Add what `other` has learned, as if its records came after those of this learner.

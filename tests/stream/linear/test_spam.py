@@ -10,6 +10,7 @@ import pytest
 
 from stream import Schema, SchemaError, SpamScorer, State, StateError
 from stream.data.block import PREDICT_THEN_LEARN, Block
+from stream.errors import InvalidRecordError, NotLearnedError
 from stream.linear import evidence
 from tests.oracles.spam import SlowSpamScorer
 
@@ -54,6 +55,91 @@ def test_predictions_are_those_of_the_twin(classes) -> None:
         model.learn_one(x, y, w)
         slow.learn_one(x, y, w)
     assert list(model.view_weights.values()) == pytest.approx(slow.slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("late", [0, 5, 60])
+def test_correction_takes_back_the_counts_and_learns_the_new_label(late) -> None:
+    """The counts are those of the new label only; the prediction moves to it."""
+    before, x = messages(80, 2), {"text": "free call noon", "subject": "MONEY", "size": 9.0}
+    after = messages(late, 2, seed=2)
+    model = learned([*before, (x, "ham", 2.0), *after])
+    asked = model.rows([x])
+    was, rest = model.predict_proba_one(x)["spam"], learned([*before, *after])
+
+    model.correct_rows(asked, ("ham", 2.0), ("spam", 2.0), late)
+
+    ids = np.array([found.id for found in model.features_of(x)])
+    _, counts = model.evidence_columns(ids)
+    _, others = rest.evidence_columns(ids)
+    ham, spam = model.classes.index("ham"), model.classes.index("spam")
+    given = 2.0 * model.faded(late + 1)
+    assert counts[:, ham] == pytest.approx(others[:, ham] / model.faded(-2), abs=0.05)
+    assert counts[:, spam] == pytest.approx(others[:, spam] / model.faded(-2) + given, abs=0.05)
+    assert model.predict_proba_one(x)["spam"] > was
+
+
+def test_correction_to_a_new_class_and_of_a_label_that_was_never_learned() -> None:
+    """The first makes room for the class; the second changes nothing."""
+    x = {"text": "free call"}
+    model = learned([*messages(40, 2), (x, "ham", 1.0)])
+
+    model.correct_rows(model.rows([x]), ("ham", 1.0), ("news", 1.0), 0)
+    mark = model.fingerprint()
+
+    assert model.predict_proba_one(x)["news"] > 0.0
+    with pytest.raises(NotLearnedError, match="'bulk' was not learned"):
+        model.correct_rows(model.rows([x]), ("bulk", 1.0), ("spam", 1.0), 0)
+    with pytest.raises(InvalidRecordError):
+        model.correct_rows(model.rows([x]), ("ham", 1.0), (3, 1.0), 0)
+    assert model.fingerprint() == mark
+
+
+def test_many_corrections_are_no_change_of_the_stream() -> None:
+    """A user who corrects a week of verdicts must not make the filter forget."""
+    given = messages(200, 2)
+    model = learned(given)
+    changes = model.changes
+
+    for x, y, w in given[-40:]:
+        other = "ham" if y == "spam" else "spam"
+        model.correct_rows(model.rows([x]), (y, w), (other, w), 40)
+
+    assert model.changes == changes
+
+
+def test_corrected_labels_do_less_harm_than_wrong_ones() -> None:
+    """A third of the labels is wrong first, and corrected 20 messages later."""
+    given, rng = messages(900, 2), Random(5)
+    flipped = [rng.random() < 1 / 3 for _ in given]
+    right = {"wrong": 0, "corrected": 0, "never wrong": 0}
+    for name in right:
+        model, waiting = SpamScorer(), []
+        for n, ((x, y, w), flip) in enumerate(zip(given, flipped, strict=True)):
+            right[name] += n >= 600 and model.predict_one(x) == y
+            other = "ham" if y == "spam" else "spam"
+            label = other if flip and name != "never wrong" else y
+            model.learn_one(x, label, w)
+            if label != y and name == "corrected":
+                waiting.append((n, model.rows([x]), (label, w), (y, w)))
+            while waiting and waiting[0][0] <= n - 20:
+                at, rows, old, new = waiting.pop(0)
+                model.correct_rows(rows, old, new, n - at)
+
+    assert right["corrected"] - right["wrong"] > (right["never wrong"] - right["wrong"]) / 2
+
+
+def test_correction_of_the_only_record_leaves_that_of_the_new_label() -> None:
+    """Nothing of the old label is left in features that were in no other record."""
+    x = {"text": "free call noon"}
+    model, other = learned([]), learned([])
+    model.learn_one(x, "ham")
+    model.correct_rows(model.rows([x]), ("ham", 1.0), ("spam", 1.0), 0)
+    model.learn_one({"text": "lunch"}, "ham")
+    other.learn_one({"text": "lunch"}, "ham")
+    other.learn_one(x, "spam")
+
+    for fresh in (model, other):
+        assert fresh.predict_proba_one(x)["spam"] > 0.75
 
 
 @pytest.mark.parametrize("classes", [2, 4])
