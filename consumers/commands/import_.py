@@ -34,6 +34,13 @@ def import_(
             "--new-journal", help="Start a new journal although the service has run before."
         ),
     ] = False,
+    bogofilter: Annotated[
+        bool,
+        typer.Option(
+            "--bogofilter",
+            help="FILE has bogofilter's words, as `bogoutil -d wordlist.db` writes them.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start a new service from a model file. `headwater run` then continues it.
@@ -47,6 +54,7 @@ def import_(
     \b
     Examples:
       headwater import visits-2.toml model.hw
+      headwater import filter/spam.toml words.txt --bogofilter
     """
     from consumers.base.errors import ConfigError, SnapshotError
     from consumers.commands.transport import check_topics, has_directory, is_absent
@@ -60,7 +68,8 @@ def import_(
     if transport_of(url).private:
         raise ConfigError(f"import needs a log that outlives this command, got {url}")
     try:
-        model = checked(settings, _content(file), unsigned=unsigned)
+        content = _counted(settings, file) if bogofilter else _content(file)
+        model = checked(settings, content, unsigned=unsigned)
     except (ConfigError, SnapshotError) as error:
         raise type(error)(f"{file}: {error}") from None
     began = time.perf_counter()
@@ -79,6 +88,19 @@ def import_(
         "seconds": time.perf_counter() - began,
     }
     _report(result, model, as_json=as_json)
+
+
+def _counted(config: Config, file: Path) -> bytes:
+    """A model file with the counts of a dump."""
+    from consumers.snapshots.counted import of_bogofilter
+
+    found = of_bogofilter(config, file)
+    typer.echo(
+        f"{found.words:,} words counted; {found.left_out:,} tokens left out, which are not one word "
+        "or are of headers that are no fields",
+        err=True,
+    )
+    return found.data
 
 
 def _content(file: Path) -> bytes:
