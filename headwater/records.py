@@ -16,8 +16,6 @@ from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
-from stream.data.schema import plain_label
-from stream.errors import InvalidRecordError
 
 __all__ = [
     "Id",
@@ -125,6 +123,9 @@ def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> 
     >>> prepare_label(7, "fraud", None, None).value
     b'{"id":7,"label":"fraud"}'
     """
+    from stream.data.schema import plain_label  # with numpy; who only asks does not need it
+    from stream.errors import InvalidRecordError
+
     if value is None:
         raise RecordError("no_label", "expected a label, got None")
     try:

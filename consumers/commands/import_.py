@@ -96,8 +96,8 @@ def _counted(config: Config, file: Path) -> bytes:
 
     found = of_bogofilter(config, file)
     typer.echo(
-        f"{found.words:,} words counted; {found.left_out:,} tokens left out, which are not one word "
-        "or are of headers that are no fields",
+        f"{found.words:,} words counted; {found.left_out:,} tokens left out, which are not one "
+        "word, or are of headers that are no fields",
         err=True,
     )
     return found.data

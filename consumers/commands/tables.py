@@ -83,9 +83,10 @@ def renderable(results: Mapping[str, Any], *, details: bool = False) -> Renderab
         parts.append(_decision(results["decision"]))
     if results["budget"] is not None:
         parts.append(Text(f"{results['budget']['text']}\n"))
-    parts += [*_counts(results), *_verification(results.get("verification"))]
+    parts += _counts(results)
     if not details:
         parts.append(Text("--details shows every score, the classes and the confusion matrix"))
+    parts += _verification(results.get("verification"))
     return Group(*parts)
 
 

@@ -243,6 +243,18 @@ QUALITY: dict[str, list[Panel]] = {
             rates("headwater_labels_total", "outcome", "{{outcome}}"),
         ),
         lines(
+            "Verdicts of later reporters on earlier ones",
+            "cps",
+            rates("headwater_reporter_verdicts_total", "verdict", "{{verdict}}"),
+            about="With [labels] reporter only.",
+        ),
+        lines(
+            "Reporters that are known",
+            "short",
+            of_shard("headwater_reporters"),
+            about="With [labels] reporter only.",
+        ),
+        lines(
             "Waiting",
             "short",
             of_shard("headwater_pending_labels", "observations"),

@@ -292,7 +292,7 @@ def test_dead_letters_of_a_journal_have_the_detail_their_topic_has(
 def test_what_was_never_scored_has_a_dash(pages, config, capsys) -> None:
     """A class that has no case has no precision of 0 %."""
     command = ["replay", config(), str(pages), "--label", "y", "--limit", "3", "--delay", "9"]
-    assert main(command) == 0
+    assert main([*command, "--details"]) == 0
 
     shown = capsys.readouterr().out
     assert "0.00 %" not in shown

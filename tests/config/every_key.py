@@ -72,7 +72,12 @@ EXAMPLES: dict[str, Any] = {
     "challenger.max_state_bytes": "512MiB",
     "decision.losses": {"lend": {"pays": 0, "defaults": 10}, "no": {"pays": 1, "defaults": 0}},
     "decision.reject": 0.25,
-    "decision.max_false_positive_rate": {"label": "pays", "rate": 0.01},
+    "decision.max_false_positive_rate": {
+        "label": "pays",
+        "rate": 0.01,
+        "unsure": 0.4,
+        "min_learned": 30,
+    },
     "drift.detectors": [
         {"on": "feature:a", "type": "PageHinkley", "action": "forget", "threshold": 40},
         {"on": "error", "type": "ADWIN", "parameters": {"delta": 0.01}},

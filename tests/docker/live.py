@@ -24,7 +24,17 @@ from tests.acceptance.service import Service, headwater
 from tests.docker.prometheus import Prometheus, running
 from tests.docker.queries import DOCKER, Query
 
-__all__ = ["BUDGET", "Answer", "Stack", "answers", "of_budget", "of_mail", "started"]
+__all__ = [
+    "BUDGET",
+    "Answer",
+    "Stack",
+    "answers",
+    "of_budget",
+    "of_history",
+    "of_mail",
+    "of_reporters",
+    "started",
+]
 
 BAD = (b"no json", b'{"id": "x", "hue-mean": 1e999}')
 UNLABELLED = 50
@@ -73,7 +83,18 @@ def started(directory: Path, bootstrap: str, changes: Changes = ()) -> Iterator[
 
 def of_budget(query: Query) -> bool:
     """Whether only a service with a budget of false positives has data for it."""
-    return "headwater_budget_" in query.expression
+    names = ("headwater_budget_", "headwater:flagged:", "headwater:false_positives:")
+    return any(name in query.expression for name in names)
+
+
+def of_reporters(query: Query) -> bool:
+    """Whether only a service with [labels] reporter has data for it, as in tests/telemetry."""
+    return "headwater_reporter" in query.expression
+
+
+def of_history(query: Query) -> bool:
+    """Whether it needs data of an hour ago, as in tests/docker/test_rules.py."""
+    return "offset" in query.expression or "1d before" in query.expression
 
 
 def of_mail(query: Query) -> bool:

@@ -10,7 +10,18 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from consumers.telemetry.metrics import METRICS
-from tests.docker.live import BAD, BUDGET, UNLABELLED, Stack, answers, of_budget, of_mail, started
+from tests.docker.live import (
+    BAD,
+    BUDGET,
+    UNLABELLED,
+    Stack,
+    answers,
+    of_budget,
+    of_history,
+    of_mail,
+    of_reporters,
+    started,
+)
 from tests.docker.prometheus import FOLDER, lacking, promtool
 from tests.docker.queries import ROOT, Query, alerts, metrics_of, panels, recorded, rules, variables
 from tests.telemetry.test_prometheus import full
@@ -74,7 +85,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Ite
 @pytest.mark.kafka
 def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
     """Each query of both dashboards, each recording rule and each alert's expression."""
-    asked = [query for query in QUERIES if not (of_budget(query) or of_mail(query))]
+    others = (of_budget, of_mail, of_reporters, of_history)
+    asked = [query for query in QUERIES if not any(of(query) for of in others)]
     found = answers(stack.prometheus, asked, seconds=PATIENCE)
 
     assert [answer.query for answer in found if not answer.series] == []
@@ -84,7 +96,7 @@ def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
 @pytest.mark.kafka
 def test_panels_of_a_budget_get_data(tmp_path: Path, kafka_bootstrap: str) -> None:
     """From the same service with [decision] max_false_positive_rate."""
-    asked = [query for query in QUERIES if of_budget(query)]
+    asked = [query for query in QUERIES if of_budget(query) and not of_history(query)]
     with started(tmp_path, kafka_bootstrap, BUDGET) as budgeted:
         found = answers(budgeted.prometheus, asked, seconds=PATIENCE)
 

@@ -116,7 +116,7 @@ def test_labels_are_spelled_as_in_json_wherever_they_are_shown(
     """A truth value is true or false, on the terminal and on the page."""
     rows = (json.dumps({"id": str(i), "a": i % 2, "y": i % 2 == 0}) for i in range(50))
     (tmp_path / "pages.jsonl").write_text("\n".join(rows))
-    page = replayed(tmp_path, made("one"))
+    page = replayed(tmp_path, made("one"), "--details")
     shown = capsys.readouterr().out
 
     assert "<th scope=row>true</th>" in page

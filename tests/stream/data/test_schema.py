@@ -140,6 +140,7 @@ def test_reasons_are_a_fixed_list() -> None:
         "negative_count",
         "label_kind",
         "max_classes",
+        "reporter_rate",
     )
 
 
