@@ -199,7 +199,7 @@ def compared(
     missing: Collection[str] = MISSING,
     in_order: bool = True,
     progress: Progress = lambda done, total: None,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.process_time,
 ) -> Look | None:
     """Score the models; None if there are too few labels, or only one class.
 
