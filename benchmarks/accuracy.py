@@ -177,7 +177,8 @@ def schema_of(pairs: Pairs) -> Schema:
     texts, kinds = set(_texts(pairs)), {}
     for x, _ in pairs:
         for name, value in x.items():
-            kind = "categorical" if isinstance(value, str) else "numeric"
+            kind = "binary" if isinstance(value, bool) else "numeric"
+            kind = "categorical" if isinstance(value, str) else kind
             kinds[name] = "text" if name in texts else kind
     return Schema.of(**kinds)
 
