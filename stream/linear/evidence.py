@@ -134,7 +134,7 @@ def counted(
 def uncounted(s: Evidence, key: NDArray[np.uint32], code: int, weight: float) -> Callable[[], None]:
     """Take a record of class `code` with these features out of the counts, as far as it is there.
 
-    What its features have learned besides fades by its share of their counts: a feature that was in
+    What else its features have learned fades by its share of their counts: a feature that was in
     no other record is as if it were new. weight: that of the record now. Returns a function that
     undoes it, while the table is the same.
     """
