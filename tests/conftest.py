@@ -15,6 +15,7 @@ from hypothesis import settings
 from kafka.net import inet
 
 from consumers.base import secrets
+from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,11 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_log() -> Iterator[None]:
-    """Remove the handler that a command leaves: it writes to the output of this test."""
+    """Remove the handler that a command leaves: it writes to the output of this test.
+
+    A test may log a line that twenty tests of this process logged before.
+    """
+    REPEATS._kinds.clear()
     yield
     root = logging.getLogger()
     for handler in [h for h in root.handlers if isinstance(h, LinesHandler)]:
