@@ -441,7 +441,10 @@ def _pour(
     from consumers.transports.positions import Positions
 
     found, counts = Survey(), dict.fromkeys(feed.topics, 0)
-    kept = None if resume is None else Positions.read(resume)
+    kept = None
+    if resume is not None:
+        pipe.begin()  # `tail` creates the file of positions before its first line
+        kept = Positions.read(resume)
 
     def wrote(chunk: list[Outgoing]) -> None:
         for record in chunk:

@@ -54,13 +54,17 @@ class Pipe:
         """Call `waiting` whenever nothing is there; wait and read inside `guard`."""
         self._waiting, self._guard = waiting, guard
 
+    def begin(self) -> None:
+        """Wait until the first line is there, or the end."""
+        if self.first is None:
+            self.first, self.rest = self._begin()
+
     def _opened(self) -> BinaryIO:
         if self.used:
             raise ConfigError(
                 f"{self.file} can be read only once; write it to a file and give its name"
             )
-        if self.first is None:
-            self.first, self.rest = self._begin()
+        self.begin()
         return cast(BinaryIO, _Stream(_View(self), CHUNK))
 
     def _begin(self) -> tuple[bytes, bytes]:

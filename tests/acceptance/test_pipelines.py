@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,12 +109,17 @@ def test_killed_pipeline_copies_each_record_at_least_once(
         sent += 100
         return all(part.poll() is not None for part in parts)
 
+    def arrived(before: int) -> bool:
+        for part in parts:
+            assert part.poll() is None, part.stderr.read()  # type: ignore[union-attr]
+        return len(values(log)) > before
+
     for killed in (PRODUCE, TAIL, FILTER):
         before = len(values(log))
         send(log, range(sent, sent + N))
         sent += N
         with pipeline(tmp_path, "--follow") as parts:
-            until(lambda before=before: len(values(log)) > before)
+            until(partial(arrived, before))
             parts[killed].kill()
             until(all_ended)
             errors = [part.stderr.read() for part in parts]  # type: ignore[union-attr]

@@ -52,8 +52,10 @@ def test_filter_begins_with_the_words_of_bogofilter(config, tmp_path, capsys) ->
         assert main(["produce", "messages", str(asked), "--config", str(config)]) == 0
         assert main(["run", str(config), "--drain"]) == 0
         capsys.readouterr()
-        assert main(["tail", "feed-predictions", "--config", str(config), "-n", "1"]) == 0
-        assert json.loads(capsys.readouterr().out)["prediction"] == verdict
+        shown = ["--config", str(config), "--from-beginning", "--drain"]
+        assert main(["tail", "feed-predictions", *shown]) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert json.loads(last)["prediction"] == verdict
 
 
 @pytest.mark.parametrize(
