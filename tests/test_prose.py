@@ -72,6 +72,7 @@ IDIOM = {
     r"gone on": "continued",
     r"(?:it|there) is none": "there is no …; it is not …",
     r"of its own word": "name what it reports",
+    r"believ\w*": "weighs; trusts; ignores",
 }
 PAGES = [
     page

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["probe_disk", "probe_kernels", "probe_log"]
 
 SLOW_SECONDS = 1.0  # for a question that a healthy log answers in milliseconds
-AHEAD_MS = 60_000  # timestamps further ahead are not believed (decision 0008)
+AHEAD_MS = 60_000  # timestamps further ahead are ignored (decision 0008)
 UNUSED = 0.5  # share of a file from which `headwater compact` pays
 ROOM = 2  # snapshots that must fit on the disk: the next one, before the oldest is removed
 FULL = 0.05  # share of a disk that should stay free
@@ -94,7 +94,7 @@ def _probe_clock(config: Config, log: Log, topics: Collection[str], report: Repo
         report.wrong(
             "clock",
             f"the newest record is {ahead / 1000:,.0f} s ahead of this machine, and such times are "
-            "not believed; synchronize the clocks of producers, broker and this machine (NTP)",
+            "ignored; synchronize the clocks of producers, broker and this machine (NTP)",
         )
     else:
         report.fine("clock", "no record is ahead of this machine")

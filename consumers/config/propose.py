@@ -54,7 +54,7 @@ def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoic
     Examples
     --------
     >>> choose([InferredField("hops", "numeric", "…")]).why
-    '1 field of numbers or truth values: several learners, each believed as far as it is right'
+    '1 field of numbers or truth values: several learners, each weighed by how well it predicts'
     """
     if mail:
         return ModelChoice("spam", "mail: words, pairs and byte 4-grams of each field")
@@ -68,7 +68,7 @@ def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoic
         )
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
-    return ModelChoice("auto", f"{mix}: several learners, each believed as far as it is right")
+    return ModelChoice("auto", f"{mix}: several learners, each weighed by how well it predicts")
 
 
 def toml(

@@ -62,7 +62,7 @@ class ReportersConfig(Section):
         le=10_000,
         allow_inf_nan=False,
         description="How many verdicts of others `prior_trust` counts as. Default 5: a "
-        "new reporter is no longer believed after two contradictions of trusted reporters, or "
+        "new reporter is no longer trusted after two contradictions of trusted reporters, or "
         "three of new ones.",
     )
     without_reporter: Literal["anonymous", "trusted"] = Field(

@@ -360,7 +360,7 @@ METRICS = (
         "headwater_expert_weight",
         "gauge",
         ("shard", "expert"),
-        "How much each learner of a mixture, such as `auto`, is believed. The weights sum to 1.",
+        "The weight of each learner of a mixture, such as `auto`. The weights sum to 1.",
         by_key(lambda view: view.experts),
     ),
     *DRIFT_METRICS,

@@ -76,7 +76,7 @@ PANELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "calibration": (
         "Brier score and calibration error, lately",
         "none",
-        "Whether the probabilities can be believed: 0 at best.",
+        "How far the probabilities are from the shares that were right: 0 at best.",
         {},
     ),
     "areas": (
@@ -267,7 +267,7 @@ QUALITY: dict[str, list[Panel]] = {
             about="Predictions that named no class, for none was known yet.",
         ),
     ],
-    "Who is believed": [
+    "Weights of the learners": [
         lines(
             "Weight of each learner of a mixture",
             "percentunit",

@@ -39,7 +39,7 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
 # With a stack, which corrects what it uses. But the slow one is so much less sure than it is right
-# that without a correction it would not be believed, and the plain one is best where a line moves.
+# that without a correction it would have no weight, and the plain one is best where a line moves.
 SLOW = {"type": "LogisticRegression", "learning_rate": 0.05}
 STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "MixedNB"},
