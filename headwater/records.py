@@ -234,7 +234,19 @@ S = TypeVar("S")
 
 
 def _pairs(left: Iterable[T], right: Iterable[S] | None) -> Iterator[tuple[T, S | None]]:
-    """Pairs; None beside each without `right`."""
+    """Pairs; None beside each without `right`.
+
+    Raises
+    ------
+    ConfigError
+        One is a set: its order is not that of the other.
+    """
+    for side in (left, right):
+        if isinstance(side, set | frozenset):
+            raise ConfigError(
+                "expected ids, labels, weights and times in the order of the records, got a "
+                f"{type(side).__name__}; give a list"
+            )
     if right is None:
         return zip(left, repeat(None))
     return _strict(left, right)

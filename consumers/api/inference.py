@@ -1,12 +1,15 @@
 """The Open Inference Protocol, version 2, for clients of KServe and Seldon.
 
-Rule: one input tensor is one field of all records, and null in it is a missing value. The answer
+Rule: one input tensor is one field of all records, and null in it is a missing value. Each other
+value is one of the datatype that the tensor declares, so nothing is rounded or wraps. The answer
 has the predicted labels as text, and the probability of every class. No versions are announced,
 because only the newest model answers; `model_version` of an answer is its journal position.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any
@@ -32,11 +35,9 @@ NUMBERS = [
     *(f"FP{bits}" for bits in (16, 32, 64)),
     *(f"{u}INT{bits}" for u in ("", "U") for bits in (8, 16, 32, 64)),
 ]
-TYPES: dict[str, tuple[type, ...]] = {
-    "BOOL": (bool,),
-    "BYTES": (str,),
-    **dict.fromkeys(NUMBERS, (int, float)),
-}
+TYPES = ("BOOL", "BYTES", *NUMBERS)
+# The largest number of the floats; those of FP64 are all that JSON has.
+LARGEST = {"FP16": 65504.0, "FP32": (2 - 2.0**-23) * 2.0**127, "FP64": math.inf}
 
 _decoder = msgspec.json.Decoder(InferRequest)
 
@@ -80,7 +81,8 @@ def infer(name: str, request: InferRequest, answerer: Answerer, most: int) -> In
     Raises
     ------
     ProblemError
-        A tensor is not a field of all records, or a record would be rejected (400).
+        A tensor is not a field of all records, has a value that is not of its datatype, or a
+        record would be rejected (400).
     """
     values = [msgspec.json.encode(record) for record in _records(request.inputs, answerer, most)]
     made, _, rejected = answerer.predict([b"%d" % i for i in range(len(values))], values)
@@ -146,8 +148,7 @@ def _length(tensor: InferInput) -> int:
 def _values(tensor: InferInput, n: int) -> list[Any]:
     """The checked values of a tensor of n records. Data of shape [n, 1] may be nested."""
     where, data = f"input {tensor.name[:200]!r}", tensor.data
-    types = TYPES.get(tensor.datatype)
-    if types is None:
+    if tensor.datatype not in TYPES:
         raise ProblemError(
             400, f"{where}: no datatype {tensor.datatype[:50]!r}; there are {', '.join(TYPES)}"
         )
@@ -155,12 +156,36 @@ def _values(tensor: InferInput, n: int) -> list[Any]:
         data = [value for [value] in data]
     if len(data) != n:
         raise ProblemError(400, f"{where}: shape {tensor.shape} needs {n} values, got {len(data)}")
+    has = _member(tensor.datatype)
     for value in data:
-        if value is not None and type(value) not in types:
+        if value is not None and not has(value):
             raise ProblemError(
                 400, f"{where}: expected values of {tensor.datatype}, got {repr(value)[:200]}"
             )
     return data
+
+
+def _member(datatype: str) -> Callable[[Any], bool]:
+    """Whether a value of JSON is one of a datatype. A whole number may be written as 3.0.
+
+    Examples
+    --------
+    >>> [_member("UINT8")(value) for value in (0, 255, 3.0, -1, 256, 1.5, True, "1")]
+    [True, True, True, False, False, False, False, False]
+    >>> [_member("FP16")(value) for value in (65504, -65504.0, 65505, True)]
+    [True, True, False, False]
+    """
+    if datatype in ("BOOL", "BYTES"):
+        wanted = bool if datatype == "BOOL" else str
+        return lambda value: type(value) is wanted
+    if datatype in LARGEST:
+        most = LARGEST[datatype]
+        return lambda value: type(value) in (int, float) and -most <= value <= most
+    bits = int(datatype.removeprefix("U").removeprefix("INT"))
+    low, beyond = (0, 2**bits) if datatype[0] == "U" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return lambda value: (
+        type(value) in (int, float) and low <= value < beyond and value == int(value)
+    )
 
 
 def _unknown(name: str, known: set[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _csv import Reader
 
-__all__ = ["LONGEST_CELL", "Dialect", "guessed_dialect", "rows_of"]
+__all__ = ["LONGEST_CELL", "Dialect", "guessed_dialect", "named_sep", "rows_of"]
 
 SEPARATORS = ",;\t|"
 QUOTES = "\"'"
@@ -25,6 +25,7 @@ LOOKED_AT = 100  # rows
 LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
 
 _QUOTED = re.compile(r" *'[^']+'")
+_NAMED_SEP = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
 _NUMBER = re.compile(r" *[+-]?[\d.,]*\d[\d.,]* *")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
@@ -71,6 +72,18 @@ def rows_of(lines: Iterator[str] | io.TextIOBase, dialect: Dialect) -> Reader:
         skipinitialspace=dialect.spaced,
         strict=True,
     )
+
+
+def named_sep(text: str) -> str | None:
+    """The separator that the first line names for Excel, as in `sep=;`; None: it is another line.
+
+    Examples
+    --------
+    >>> named_sep("sep=;\\r\\nx;y\\r\\n"), named_sep("sep=x,y\\n1,2\\n")
+    (';', None)
+    """
+    found = _NAMED_SEP.match(text)
+    return found and found[1]
 
 
 def guessed_dialect(text: str, sep: str | None, quote: str | None, usual: str = ",") -> Dialect:

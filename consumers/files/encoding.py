@@ -20,6 +20,7 @@ from consumers.files.file import File
 __all__ = ["SAMPLE", "checked_encoding", "encoding_of", "text_of", "title_of"]
 
 SAMPLE = 1 << 20  # bytes that are looked at
+CHUNK = 1 << 16  # bytes that are decoded at once
 IN_A_ROW = 3  # western words seldom have as many letters with accents in a row
 OFTEN = 0.1  # share of such rows in a text of another alphabet
 WESTERN = "cp1252"
@@ -149,59 +150,103 @@ def text_of(file: File, codec: str, newline: str) -> Iterator[TextIO]:
         A byte is not in this encoding; the message has its place.
     """
     with file.opened() as stream:
-        text = io.TextIOWrapper(stream, encoding=codec, newline=newline)
+        live = _Sound(file, stream, codec) if file.live else stream
+        text = io.TextIOWrapper(live, encoding=codec, newline=newline)
         try:
             yield text
         except UnicodeDecodeError:
-            raise _not_decoded(file, codec) from None
+            raise _first_wrong(file, codec) from None
         finally:
             text.detach()
 
 
-def _not_decoded(file: File, codec: str) -> ConfigError:
+def _first_wrong(file: File, codec: str) -> ConfigError:
     """The error of a file that is not in this encoding: the first place where it is not.
 
     The file is read again, because readers decode many lines at once.
     """
-    if file.live:
-        return ConfigError(
-            f"{file}: a byte is not {title_of(codec)}; correct it, or name the encoding, for "
-            f"example --encoding {'cp1252' if codec.startswith('utf-8') else 'utf-8'}"
-        )
+    checked = _Checked(codec)
     with file.opened() as stream:
-        line, byte, value = _first_wrong(stream, codec)
-    other = "cp1252" if codec.startswith("utf-8") else "utf-8"
-    return ConfigError(
-        f"{file}: {_place(line, byte)}: 0x{value:02x} is not {title_of(codec)}; correct the file, "
-        f"or name its encoding, for example --encoding {other}"
-    )
+        while chunk := stream.read(CHUNK):
+            checked.add(chunk)
+            if checked.wrong is not None:
+                break
+        checked.add(b"")
+    return checked.error(file)
+
+
+class _Checked:
+    """Finds the first byte that is not in an encoding, and its place.
+
+    Attributes
+    ----------
+    wrong
+        The byte; None: all were right.
+    """
+
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+        # The place of an error in the decoder of UTF-8 with a mark depends on the mark.
+        plain = codec.removesuffix("-sig")
+        self._decoder = codecs.getincrementaldecoder(plain)()
+        self._width = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(plain, plain)
+        self._lines = self._since = 0  # bytes since the last line break
+        self.wrong: int | None = None
+
+    def add(self, chunk: bytes) -> bytes:
+        """Check the next bytes, empty ones at the end. Returns those before the wrong one."""
+        if self.wrong is not None:
+            return b""
+        before = self._decoder.getstate()
+        try:
+            text = self._decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            self.wrong = error.object[error.start]
+            self._decoder.setstate(before)
+            chunk = chunk[: max(error.start - len(before[0]), 0)]
+            text = self._decoder.decode(chunk)
+        if not self._lines + self._since:
+            text = text.removeprefix("\ufeff")
+        _, newline, tail = text.rpartition("\n")
+        self._lines += text.count("\n")
+        self._since = len(tail.encode(self._width)) + (0 if newline else self._since)
+        return chunk
+
+    def error(self, file: File) -> ConfigError:
+        """The error about the wrong byte."""
+        codec = self._codec
+        other = "cp1252" if codec.startswith("utf-8") else "utf-8"
+        return ConfigError(
+            f"{file}: {_place(self._lines, self._since)}: 0x{self.wrong or 0:02x} is not "
+            f"{title_of(codec)}; correct the file, or name its encoding, for example "
+            f"--encoding {other}"
+        )
+
+
+class _Sound(io.BufferedIOBase):
+    """A pipe up to the first byte that is not in its encoding: the lines before are read first."""
+
+    def __init__(self, file: File, stream: BinaryIO, codec: str) -> None:
+        self._file, self._stream, self._checked = file, stream, _Checked(codec)
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """What is there; raises ConfigError at a wrong byte."""
+        if self._checked.wrong is None:
+            chunk = self._stream.read(CHUNK if size < 0 else size)
+            good = self._checked.add(chunk)
+            if good or self._checked.wrong is None:
+                return good
+        raise self._checked.error(self._file)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """What is there, or up to the end."""
+        if size is not None and size >= 0:
+            return self.read1(size)
+        return b"".join(iter(self.read1, b""))
 
 
 def _place(line: int, byte: int) -> str:
     return f"line {line + 1}, byte {byte + 1}"
-
-
-def _first_wrong(stream: BinaryIO, codec: str) -> tuple[int, int, int]:
-    """Line and byte of it (from 0) of the first byte that cannot be decoded, and the byte."""
-    width = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(codec, codec.removesuffix("-sig"))
-    chunk = stream.read(1 << 16)
-    if codec == "utf-8-sig":  # the place of an error in its decoder depends on the mark
-        codec, chunk = "utf-8", chunk.removeprefix(codecs.BOM_UTF8) or stream.read(1 << 16)
-    decoder = codecs.getincrementaldecoder(codec)()
-    lines, since = 0, 0  # bytes since the last line break
-    while True:
-        before = decoder.getstate()
-        wrong = -1
-        try:
-            text = decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError as error:
-            wrong = error.object[error.start]
-            decoder.setstate(before)
-            good = chunk[: max(error.start - len(before[0]), 0)]
-            text = decoder.decode(good)
-        _, newline, tail = text.rpartition("\n")
-        lines += text.count("\n")
-        since = len(tail.encode(width)) + (0 if newline else since)
-        if wrong >= 0 or not chunk:
-            return lines, since, wrong
-        chunk = stream.read(1 << 16)

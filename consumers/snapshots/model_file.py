@@ -38,6 +38,7 @@ MAGIC = b"PK\x03\x04"
 FORMAT, VERSION = "headwater model", 1
 ABOUT, SUMS, SIGNATURE = "model.json", "SHA256SUMS", "signature"
 MOST_MEMBERS = 10_000
+END = b"PK\x05\x06"  # how the end record of an archive begins
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time of a zip: the bytes must not depend on the clock
 _NAME = re.compile(r"[\w ./-]{1,200}\.npy", re.ASCII)
 
@@ -169,6 +170,8 @@ def _members(data: bytes) -> dict[str, bytes]:
     try:
         with ZipFile(BytesIO(data)) as zipped:
             found = zipped.infolist()
+            if min((m.header_offset for m in found), default=0) or not _ends_whole(data):
+                raise SnapshotError("damaged: it has bytes before or after the archive")
             plain = all(m.compress_type == ZIP_STORED and not m.flag_bits & 1 for m in found)
             if not plain or any(m.file_size != m.compress_size for m in found):
                 raise SnapshotError("not a model file: its members are compressed or encrypted")
@@ -184,6 +187,11 @@ def _members(data: bytes) -> dict[str, bytes]:
         missing = ABOUT if ABOUT not in members else SUMS
         raise SnapshotError(f"not a model file: it has no {missing}; `headwater export` writes one")
     return members
+
+
+def _ends_whole(data: bytes) -> bool:
+    """Whether the end record, which has 22 bytes and no comment, is the end of the file."""
+    return data[-22:-18] == END and data[-2:] == bytes(2)
 
 
 def _is_name(name: str) -> bool:

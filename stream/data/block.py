@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import ItemsView, KeysView, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -234,6 +234,12 @@ def _coded(ys: Any) -> tuple[list[Label], NDArray[np.int32]]:
 
 
 def _length(name: str, values: Any) -> int:
+    """The number of values. A set has no order, and the keys of a dict are no column."""
+    views = isinstance(values, KeysView | ItemsView)  # they have the order of their dict
+    if isinstance(values, Mapping | Set) and not views:
+        raise SchemaError(
+            f"{name} must be a list in the order of the rows, got a {type(values).__name__}"
+        )
     try:
         return len(values)
     except TypeError:

@@ -96,6 +96,15 @@ def test_tensors_predict_as_records_do(client) -> None:
         ({"inputs": [tensor("a", [1.0], shape=[-1])]}, "expected shape"),
         ({"inputs": [tensor("a", [1.0], "FP8")]}, "no datatype 'FP8'; there are BOOL, BYTES, FP16"),
         ({"inputs": [tensor("a", [True])]}, "values of FP64, got True"),
+        (
+            {"inputs": [tensor("a", [-5000], "UINT8")]},
+            "input 'a': expected values of UINT8, got -5000",
+        ),
+        ({"inputs": [tensor("a", [1, 1.5], "INT64")]}, "values of INT64, got 1.5"),
+        ({"inputs": [tensor("a", [2**63], "INT64")]}, "values of INT64, got 9223372036854775808"),
+        ({"inputs": [tensor("a", [-129], "INT8")]}, "values of INT8, got -129"),
+        ({"inputs": [tensor("a", [1e39], "FP32")]}, "values of FP32, got 1e+39"),
+        ({"inputs": [tensor("a", [1], "BOOL")]}, "values of BOOL, got 1"),
         ({"inputs": [tensor("a", ["x"], "BYTES")]}, "record 0"),
         ({"inputs": [tensor("a", [1e300])]}, "record 0"),
         ({"inputs": [tensor("a", [1.0])], "outputs": [{"name": "x"}]}, "an output of"),
@@ -109,6 +118,17 @@ def test_wrong_tensors_are_one_line(client, body, words) -> None:
     assert answer.status_code == 400
     assert answer.json().keys() == {"error"}
     assert words in answer.json()["error"]
+
+
+def test_values_of_their_datatype_are_numbers(client) -> None:
+    """A client may write whole numbers as 3.0; the bounds of a datatype belong to it."""
+    for datatype, value in (("UINT8", 255), ("INT8", -128), ("INT64", 3.0), ("FP16", 65504)):
+        body = {"inputs": [tensor("a", [value, None], datatype)]}
+        given = client.post("/v2/models/svc/infer", json=body)
+        same = client.post("/v2/models/svc/infer", json={"inputs": [tensor("a", [value, None])]})
+
+        assert given.status_code == 200, given.text
+        assert given.json()["outputs"] == same.json()["outputs"]
 
 
 def test_other_models_and_too_many_records_are_refused(client) -> None:

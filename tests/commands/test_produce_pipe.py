@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -116,6 +117,14 @@ def test_rows_of_a_csv_are_written_when_they_arrive(fed, capsys: Said) -> None:
     assert 'standard input: read separated by ";"; --sep overrides it' in capsys.readouterr().err
 
 
+def test_separator_that_excel_names_is_no_row_of_a_pipe(fed) -> None:
+    """The kinds are still decided by the rows that came first."""
+    feeder = fed(b"sep=;\nid;x\na;1\n", b"b;c\n")
+
+    assert produce("--format", "csv") == 0
+    assert feeder.values == [{"id": "a", "x": 1}, {"id": "b", "x": "c"}]
+
+
 def test_timestamps_are_the_present_and_never_earlier(fed, monkeypatch) -> None:
     """The order of the merge is that of arrival, also if the clock is set back."""
     times = iter([2_000, 1_000, 3_000])
@@ -163,6 +172,30 @@ def test_rows_before_a_bad_row_are_acknowledged(fed, capsys: Said, bad: bytes) -
     out, err = capsys.readouterr()
     assert out == "stopped: 2 observations to t\n"
     assert err.startswith("headwater: standard input: line 4")
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin", "row"),
+    [
+        ("csv", "id,x\n", "%d,ä\n"),
+        ("json", "[\n", '{"id":%d,"x":"ä"},\n'),
+        ("jsonl", "", '{"id":%d,"x":"ä"}\n'),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_records_before_a_bad_byte_are_acknowledged(
+    fed, capsys: Said, kind: str, begin: str, row: str, encoding: str
+) -> None:
+    """Also those that arrived together with it. The message has its place."""
+    first = (begin + "".join(row % n for n in range(5))).encode(encoding)
+    wrong = b"\x00\xd8\n\0" if encoding == "utf-16" else b"\xff\xff\xff\n"
+    feeder = fed(first + wrong + b"7,7\n", b"")
+
+    assert produce("--format", kind, "--encoding", encoding) == 2
+    assert feeder.values == [{"id": n, "x": "ä"} for n in range(5)]
+    out, err = capsys.readouterr()
+    assert out == "stopped: 5 observations to t\n"
+    assert re.search(rf"standard input: line {6 + bool(begin)}.* 0x\w\w is not UTF-", err)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -26,7 +26,7 @@ from consumers.files.cells import (
     is_number,
     values_of,
 )
-from consumers.files.dialect import LONGEST_CELL, Dialect, guessed_dialect, rows_of
+from consumers.files.dialect import LONGEST_CELL, Dialect, guessed_dialect, named_sep, rows_of
 from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
 from consumers.files.file import File, shortened
 from consumers.files.format import (
@@ -59,27 +59,33 @@ class CsvReader:
         self._file, self._options = file, options
 
     @cached_property
-    def _looked(self) -> tuple[str, Dialect]:
-        """Encoding and dialect."""
+    def _looked(self) -> tuple[str, Dialect, bool]:
+        """Encoding, dialect, and whether the first line is Excel's `sep=;`."""
         with self._file.opened() as stream:
             sample = stream.read(SAMPLE)
         encoding = encoding_of(self._file, sample, self._options.encoding)
         text = sample.decode(encoding, "replace")
         if len(sample) == SAMPLE:
             text = text[: text.rfind("\n") + 1] or text
+        text = text.removeprefix("\ufeff")
+        named = named_sep(text)
+        if named is not None:
+            text = text.partition("\n")[2]
         usual = "\t" if self._file.suffix == ".tsv" else ","
         given = self._options
-        return encoding, guessed_dialect(text.removeprefix("\ufeff"), given.sep, given.quote, usual)
+        dialect = guessed_dialect(text, given.sep or named, given.quote, usual)
+        return encoding, dialect, named is not None
 
     @property
     def guesses(self) -> Sequence[Assumption]:
         """Encoding, separator and quotes, if they are not the usual ones."""
-        encoding, dialect = self._looked
+        encoding, dialect, named = self._looked
         found = []
         given = self._options
         if given.encoding is None and not encoding.startswith("utf-8"):
             found.append(Assumption(f"as {title_of(encoding)}", "--encoding"))
-        if given.sep is None and dialect.sep != ("\t" if self._file.suffix == ".tsv" else ","):
+        usual = "\t" if self._file.suffix == ".tsv" else ","
+        if given.sep is None and not named and dialect.sep != usual:
             found.append(Assumption(dialect.separated, "--sep"))
         if given.quote is None and dialect.quote != '"':
             found.append(Assumption(f"quoted by {dialect.quote}", "--quote"))
@@ -120,14 +126,14 @@ class CsvReader:
         """How many rows decide the kinds; of a pipe at most those that have arrived."""
         if not self._file.live:
             return SAMPLED_ROWS
-        encoding, dialect = self._looked
+        encoding, dialect, named = self._looked
         with self._file.opened() as stream:
             text = io.StringIO(stream.read(SAMPLE).decode(encoding, "replace"), newline="")
         here = 0
         with suppress(csv.Error):  # a quoted cell may have its end later
             for row in rows_of(text, dialect):
                 here += any(row)
-        return min(max(here - (self._options.names is None), 0), SAMPLED_ROWS)
+        return min(max(here - named - (self._options.names is None), 0), SAMPLED_ROWS)
 
     def _convert(self, name: str, cells: Collection[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""
@@ -145,10 +151,12 @@ class CsvReader:
 
     @contextmanager
     def _rows(self) -> Iterator[Reader]:
-        encoding, dialect = self._looked
+        encoding, dialect, named = self._looked
         with text_of(self._file, encoding, "") as text:
             rows = rows_of(text, dialect)
             try:
+                if named:
+                    next(rows)
                 yield rows
             except csv.Error as error:
                 raise self._not_csv(rows, str(error)) from None

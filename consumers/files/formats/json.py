@@ -127,8 +127,12 @@ class _Array:
         return False
 
     def _read(self, n: int) -> bool:
-        """Read more text; False at its end."""
-        more = self._text.read(n)
+        """Read more text; False at its end. Of a pipe, lines up to the end of an object."""
+        more = "" if self._file.live else self._text.read(n)
+        if self._file.live:
+            while (line := self._text.readline()) and "}" not in line:
+                more += line
+            more += line
         self._window, self._at = self._window[self._at :] + more, 0
         return bool(more)
 

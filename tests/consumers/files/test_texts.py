@@ -175,6 +175,11 @@ def test_line_of_a_bad_row_counts_line_breaks_in_cells(tmp_path: Path) -> None:
     ("text", "records", "said"),
     [
         ("x;y\n1;2\n", [{"x": 1, "y": 2}], ['read separated by ";"; --sep overrides it']),
+        ("sep=;\nx,y;z\n1;2\n", [{"x,y": 1, "z": 2}], []),
+        ("\ufeffsep=|\r\n\r\nx|y\r\n1|2\r\n", [{"x": 1, "y": 2}], []),
+        ('"sep=,"\nx,y\n"1,5",2\n', [{"x": 1.5, "y": 2}], []),
+        ("sep=\t\nx\n1\n", [{"x": 1}], []),
+        ("sep=,x\n1,2\n", [{"sep=": 1, "x": 2}], []),
         ("x\ty\n1\t2\n", [{"x": 1, "y": 2}], ["read separated by tabs; --sep overrides it"]),
         ("a,b;c\n1,5;2\n", [{"a,b": 1.5, "c": 2}], ['read separated by ";"; --sep overrides it']),
         ("a;b,c\n1;5,2\n2,7\n", [{"a;b": "1;5", "c": 2}, {"a;b": "2", "c": 7}], []),

@@ -261,6 +261,10 @@ DAMAGED = {
         "cannot load its model",
     ),
     "deep": (lambda d: changed(d, "model.json", b"[" * 10**5), "model.json cannot be read"),
+    "appended": (lambda d: d + b"x", "bytes before or after the archive"),
+    "appended zeros": (lambda d: d + bytes(22), "bytes before or after the archive"),
+    "appended comment": (lambda d: d[:-2] + b"\1\0x", "bytes before or after the archive"),
+    "inserted": (lambda d: d[:4] + d, "bytes before or after the archive"),
     "NaN": (lambda d: changed(d, "model.json", b'{"format": NaN}'), "NaN is not JSON"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream import Block, InvalidRecordError, Rows, Schema
+from stream import Block, InvalidRecordError, Rows, Schema, SchemaError
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, learning
 from stream.data.schema import binary, category, number, text
 
@@ -121,6 +121,16 @@ def test_weight_that_is_not_finite_and_positive_is_refused(w) -> None:
     """A weight says how often the record came."""
     with pytest.raises(ValueError, match="greater than 0 and at most"):
         Block.of(Rows.from_dicts([{}, {}]), LEARN, "ab", w)
+
+
+@pytest.mark.parametrize("ys", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}])
+def test_labels_without_an_order_are_refused(ys) -> None:
+    """Those of a set would be of any row; the values of a dict are in its order."""
+    rows = Rows.from_dicts([{}, {}])
+    with pytest.raises(SchemaError, match="labels must be a list in the order of the rows"):
+        Block.of(rows, LEARN, ys)
+    assert Block.of(rows, LEARN, {1: "a", 2: "b"}.values()).labels == ["a", "b"]
+    assert Block.of(rows, LEARN, {"a": 1, "b": 2}.keys()).labels == ["a", "b"]
 
 
 def test_number_of_labels_must_be_that_of_rows() -> None:
