@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, TextIO, cast
 
 from consumers.base.errors import ConfigError
 from consumers.files.file import File
@@ -150,8 +150,8 @@ def text_of(file: File, codec: str, newline: str) -> Iterator[TextIO]:
         A byte is not in this encoding; the message has its place.
     """
     with file.opened() as stream:
-        live = _Sound(file, stream, codec) if file.live else stream
-        text = io.TextIOWrapper(live, encoding=codec, newline=newline)
+        source = cast(BinaryIO, _Sound(file, stream, codec)) if file.live else stream
+        text = io.TextIOWrapper(source, encoding=codec, newline=newline)
         try:
             yield text
         except UnicodeDecodeError:
