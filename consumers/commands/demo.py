@@ -125,7 +125,7 @@ def prepare(
     ConfigError
         The feed cannot be learned, the port is in use, or the directory cannot be created.
     """
-    from consumers.commands.produce import survey
+    from consumers.commands.survey import survey
     from consumers.config import load, parse
     from consumers.demo.data import fresh_directory, settings
     from consumers.offline.feed import LateLabels

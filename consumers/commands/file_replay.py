@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.produce import Survey, survey
 from consumers.commands.source import types_of
+from consumers.commands.survey import Survey, survey
 
 if TYPE_CHECKING:
     from consumers.base.records import Batch, Outgoing
@@ -53,7 +53,7 @@ class ReplayOptions:
     ----------
     source
         The records.
-    label, delay, time_field, types, limit
+    label, delay, time_field, types, limit, reporter
         The options.
     report
         Where to write the report; None without one.
@@ -65,10 +65,11 @@ class ReplayOptions:
     label: str | None = None
     delay: str | None = None
     time_field: str | None = None
-    types: Sequence[str] = ()
+    types: Sequence[str] | None = None
     limit: int | None = None
     report: Path | None = None
     verify: bool = False
+    reporter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +120,29 @@ def replay_file(
     ModelFailedError
         One of the entrants failed.
     """
+    from consumers.base.errors import ConfigError
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, field_of, parse_delay, timestamp_ms
 
     _check_outputs(asked)
+    if asked.verify and asked.reporter:
+        raise ConfigError("--verify: river's loop knows no reporters; remove --reporter")
     delay = None if asked.delay is None else parse_delay(asked.delay)
-    kinds = types_of(asked.types, asked.source)
+    kinds = types_of(asked.types or (), asked.source)
     topic, id_field = config.input.observations, config.input.id
-    verbatim = frozenset({id_field, "label", asked.label, config.input.label})
+    verbatim = frozenset({id_field, "label", asked.label, asked.reporter, config.input.label})
     texts = config.values.texts
     feed = _Feed(
         asked.source, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts
     )
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
-    late = late_labels(config, label=asked.label, delay=delay, fields=fields)
+    late = late_labels(
+        config, label=asked.label, delay=delay, reporter=asked.reporter, fields=fields
+    )
     feed = replace(feed, labels=late)
     inside = late or LateLabels("", str(config.input.label))
-    tables, found = _first_reading(config, feed, inside, columns=not asked.verify)
+    plain = not (asked.verify or asked.reporter)
+    tables, found = _first_reading(config, feed, inside, columns=plain)
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
         # This needs all records in memory.

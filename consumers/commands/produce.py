@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,7 @@ from consumers.commands.source import (
     opened,
     types_of,
 )
+from consumers.commands.survey import Survey, survey
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 from consumers.commands.wire import in_format, in_messages, register, translator_of
 from consumers.files.pipe import STDIN, Pipe
@@ -39,14 +41,13 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.config.input import InputConfig
     from consumers.files.source import FileSource
-    from consumers.offline.feed import LateLabels
+    from consumers.offline.feed import LateLabels, ReporterField
     from consumers.schemas.translate import Translator
     from consumers.transports.protocol import Log
 
-__all__ = ["make_topics", "produce", "survey"]
+__all__ = ["make_topics", "produce"]
 
 MESSAGE_ROWS = 1_000  # the default message of Kafka has 1 MiB: 1 kB for each
-METERED = 100  # records between two looks at the clock
 
 Rate = Annotated[
     float | None, typer.Option("--rate", metavar="R", help="Observations per second, in real time.")
@@ -56,6 +57,9 @@ LabelTopic = Annotated[
 ]
 LabelField = Annotated[
     str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
+]
+ReporterOption = Annotated[
+    str | None, typer.Option("--reporter", metavar="FIELD", help="Field with who gave the label.")
 ]
 Delay = Annotated[
     str, typer.Option("--delay", metavar="N|DURATION", help="Label delay: 50 (records), 90s, 7d.")
@@ -115,6 +119,7 @@ def produce(
     rate: Rate = None,
     label_topic: LabelTopic = None,
     label: LabelField = None,
+    reporter: ReporterOption = None,
     delay: Delay = "0",
     time_field: TimeField = None,
     types: Types = None,
@@ -135,14 +140,15 @@ def produce(
 
     The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
     are the present time, with --time-field the file's times. From stdin (-), JSON lines by default,
-    records are written when they arrive, with the present time. With CONFIG they have the format
-    of its [input], by the newest schema that is registered for the topic.
+    records are written when they arrive. With CONFIG they have the format of its [input], by the
+    newest schema that is registered for the topic.
 
     The first rows decide how a CSV is read. The kinds for --types are numeric, binary, categorical,
     text. CONFIG's [values] missing lists the missing values. Records without an id are numbered,
     starting at the number of records in the topic.
     If TOPIC is the one of CONFIG's labels, the file holds labels: each record needs the id of its
-    observation and a label, in the fields id and label or those of --id-field and --label.
+    observation and a label, in the fields id and label or those of --id-field and --label. A field
+    that has the name of CONFIG's [labels] reporter is kept; --reporter names another one.
 
     \b
     Examples:
@@ -152,38 +158,40 @@ def produce(
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
       tail -f visits.jsonl | headwater produce visits - --config visits.toml
     """
-    _check_times(rate, time_field)
     pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
     source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote, columns)
     kinds = types_of(types or [], source)
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input
-    alone = _alone(read, topic, label_topic, label, id_field)
-    late = _late_labels(topic, label_topic, label if alone is None else None, delay)
+    who = _reporter(settings, reporter)
+    alone = _alone(read, topic, label_topic, label, id_field, who)
+    beside = (label, who if reporter else None) if alone is None else (None, None)
+    late = _late_labels(topic, label_topic, delay, *beside)
     name = _id_field(read, topic, id_field) if alone is None else "id"
     wire = translator_of(settings)
     feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone, wire)
-    if envelope and (late or time_field):
-        raise ConfigError("--envelope keeps records as they are; remove the other options")
+    _check_times(rate, time_field, late, envelope=envelope)
     _compare(config, None if any_topic else read, topic, label_topic)
     register(wire, feed.topics, register_schema or [])
     found = None if pipe is not None else survey_of(feed)
     url, log = open_chosen(transport, config)
-    try:
+    with closing(log):
         make_topics(log, url, feed.topics, partitions, create=create)
         if found is not None:
             write(log, feed, found, rate)
         elif pipe is not None:
             _pour(log, feed, pipe, envelope=envelope, resume=resume)
-    finally:
-        log.close()
 
 
-def _check_times(rate: float | None, time_field: str | None) -> None:
+def _check_times(
+    rate: float | None, time_field: str | None, late: LateLabels | None, *, envelope: bool
+) -> None:
     if rate is not None and not 0 < rate < 1e9:
         raise ConfigError(f"expected --rate above 0, got {rate:g}")
     if rate is not None and time_field is not None:
         raise ConfigError("--rate takes the present time, --time-field the file's; give one")
+    if envelope and (late or time_field):
+        raise ConfigError("--envelope keeps records as they are; remove the other options")
 
 
 def _pipe(
@@ -212,11 +220,12 @@ def _alone(
     label_topic: str | None,
     label: str | None,
     id_field: str | None,
+    reporter: ReporterField | None,
 ) -> LabelsAlone | None:
     """Where the file has labels, if it has labels only."""
     if read is None or topic != read.labels or label_topic is not None:
         return None
-    return LabelsAlone(label, (id_field,) if id_field else ("id", read.id))
+    return LabelsAlone(label, (id_field,) if id_field else ("id", read.id), reporter)
 
 
 def _id_field(read: InputConfig | None, topic: str, given: str | None) -> str:
@@ -235,6 +244,7 @@ class LabelsAlone:
 
     label: str | None
     ids: tuple[str, ...]
+    reporter: ReporterField | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,79 +294,26 @@ class RecordsToWrite:
 
         settings, late = self.settings, None if self.labels is None else self.labels.field
         inside = None if settings is None else settings.input.label
-        alone = self.alone or LabelsAlone(None, ())
+        alone = self.alone or LabelsAlone(
+            None, (), None if self.labels is None else self.labels.reporter
+        )
+        who = alone.reporter and alone.reporter.inside
         records = self.source.records(
             self.kinds,
             missing=MISSING if settings is None else settings.values.texts,
             # `label` is the field of a label record, which a file may hold too.
-            verbatim={self.id_field, "label", inside, late, alone.label, *alone.ids},
+            verbatim={self.id_field, "label", inside, late, who, alone.label, *alone.ids},
         )
         if self.alone is None:
             return records
         return label_records(
-            records, str(self.source), label=alone.label, ids=alone.ids, time_field=self.time_field
+            records,
+            str(self.source),
+            label=alone.label,
+            ids=alone.ids,
+            time_field=self.time_field,
+            reporter=alone.reporter,
         )
-
-
-@dataclass(slots=True)
-class Survey:
-    """Counts of a first reading of the file."""
-
-    records: int = 0
-    labels: int = 0
-    without_id: int = 0
-    in_order: bool = True
-
-
-def survey(
-    records: Iterable[Mapping[str, object]],
-    origin: str,
-    labels: LateLabels | None,
-    time_field: str | None,
-    id_field: str = "id",
-) -> Survey:
-    """Read the whole file once, so that errors are found before the first record is written.
-
-    Raises
-    ------
-    ConfigError
-        No records, no labels, or an invalid time or id; the message names `origin`.
-    """
-    from consumers.offline.feed import field_of, id_of, timestamp_ms
-
-    found = Survey()
-    latest = 0
-    names: set[str] = set()
-    with Meter("records read") as meter:
-        for record in records:
-            id_ = field_of(record, id_field)
-            if id_ is None:
-                found.without_id += 1
-            elif type(id_) is not str or not id_:
-                id_of(found.records, record, id_field)
-            found.records += 1
-            if not found.records % METERED:
-                meter.advance(METERED)
-            if labels is not None:
-                found.labels += field_of(record, labels.field) is not None
-                if not found.labels:
-                    names.update(record)
-            if time_field is not None:
-                try:
-                    timestamp = timestamp_ms(field_of(record, time_field))
-                except ValueError as error:
-                    where = f"{origin}: record {found.records}, field {time_field!r}"
-                    raise ConfigError(f"{where}: {error}") from None
-                found.in_order &= timestamp >= latest
-                latest = timestamp
-    if not found.records:
-        raise ConfigError(f"{origin}: expected records, got none; nothing was written")
-    if labels is not None and not found.labels:
-        shown = ", ".join(sorted(names)[:20])
-        raise ConfigError(
-            f"{origin}: no record has a label in field {labels.field!r}; fields are {shown}"
-        )
-    return found
 
 
 def survey_of(feed: RecordsToWrite) -> Survey:
@@ -543,13 +500,38 @@ def _compare(
         )
 
 
+def _reporter(settings: Config | None, given: str | None) -> ReporterField | None:
+    """Where a file names who gave a label, and the field of the label record.
+
+    Raises
+    ------
+    ConfigError
+        A field is given, and the service would not read it.
+    """
+    from consumers.offline.feed import ReporterField
+
+    named = None if settings is None else settings.labels.reporter
+    if given is None:
+        return None if named is None else ReporterField(named, named)
+    if settings is not None and named is None:
+        raise ConfigError(
+            "--reporter: [labels] reporter is not set, so the service would not read it; set it, "
+            "or remove --reporter"
+        )
+    return ReporterField(given, named or ReporterField(given).named)
+
+
 def _late_labels(
-    topic: str, label_topic: str | None, label: str | None, delayed: str
+    topic: str,
+    label_topic: str | None,
+    delayed: str,
+    label: str | None,
+    reporter: ReporterField | None,
 ) -> LateLabels | None:
     from consumers.offline.feed import LateLabels, parse_delay
 
     delay = parse_delay(delayed)
-    if label_topic is None and label is None and not delay:
+    if label_topic is None and label is None and not delay and reporter is None:
         return None
     if label_topic is None or label is None:
         raise ConfigError(
@@ -558,7 +540,7 @@ def _late_labels(
         )
     if label_topic == topic:
         raise ConfigError(f"observations and labels both go to {topic!r}; give each a topic")
-    return LateLabels(label_topic, label, delay)
+    return LateLabels(label_topic, label, delay, reporter)
 
 
 def make_topics(

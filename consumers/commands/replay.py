@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ import typer
 from consumers.commands.file_replay import ReplayOptions, mark, replay_file, say
 from consumers.commands.meter import metered
 from consumers.commands.past import ShardOption, check_shard, consumed
-from consumers.commands.produce import LabelField, TimeField, Types
+from consumers.commands.produce import LabelField, ReporterOption, TimeField, Types
 from consumers.commands.rivals import Rival, compare_file, rivals
 from consumers.commands.source import (
     ColumnsOption,
@@ -86,6 +87,7 @@ def replay(
     config: ConfigFile,
     files: Files = None,
     label: LabelField = None,
+    reporter: ReporterOption = None,
     delay: Delay = None,
     time_field: TimeField = None,
     types: Types = None,
@@ -108,8 +110,8 @@ def replay(
 
     The same shard as in `headwater run` processes the records that `headwater produce` would write.
     Labels are inside the observations with [input] label. With --label or --delay they are records
-    of their own, right after their observation or later. Without --time-field, records are 1 ms
-    apart.
+    of their own, right after their observation or later, and --reporter names the field with who
+    gave them. Without --time-field, records are 1 ms apart.
     With --compare the models of several configurations run on the same records, the first one as
     champion. If a model fails, the others run without it, its row has the reason; exit code 1.
 
@@ -134,13 +136,8 @@ def replay(
     from consumers.config import load
 
     if from_journal:
-        given = (files, label, delay, time_field, types, limit, report, compare or verify or None)
-        given = (*given, file_format, sep, encoding, quote, columns)  # type: ignore[assignment]
-        if any(value is not None for value in given if value != []):
-            raise ConfigError(
-                "--journal replays what the service consumed; remove FILE and its options, "
-                "--report, --compare and --verify"
-            )
+        given = (files, label, reporter, delay, time_field, types, limit, report, compare, verify)
+        _check_alone(*given, file_format, sep, encoding, quote, columns)
         results = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
@@ -148,9 +145,21 @@ def replay(
         *others, file = files
         settings, models = _models(config, others, compare, verify)
         source = opened(file, file_format, sep, encoding, quote, columns)
-        asked = ReplayOptions(source, label, delay, time_field, types or [], limit, report, verify)
+        asked = ReplayOptions(source, label, delay, time_field, types, limit, report, verify)
+        asked = replace(asked, reporter=reporter)
         results = compare_file(models, asked) if settings is None else replay_file(settings, asked)
     _show(results, as_json, details)
+
+
+def _check_alone(*given: object) -> None:
+    """Refuse options of a file where the journal is replayed."""
+    from consumers.base.errors import ConfigError
+
+    if any(given):
+        raise ConfigError(
+            "--journal replays what the service consumed; remove FILE and its options, "
+            "--report, --compare and --verify"
+        )
 
 
 def _show(results: dict[str, Any], as_json: bool, details: bool) -> None:

@@ -16,7 +16,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, record_bytes
 from consumers.config import Config
 from consumers.journal.merge import Merge
-from consumers.offline.feed import LateLabels
+from consumers.offline.feed import LateLabels, ReporterField
 from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
@@ -31,7 +31,12 @@ __all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
 
 
 def late_labels(
-    config: Config, *, label: str | None, delay: int | timedelta | None, fields: Collection[str]
+    config: Config,
+    *,
+    label: str | None,
+    delay: int | timedelta | None,
+    fields: Collection[str],
+    reporter: str | None = None,
 ) -> LateLabels | None:
     """How the labels arrive; None if the configuration has them inside the observations.
 
@@ -41,14 +46,21 @@ def late_labels(
         The options of the user; with either of them, labels are separate records.
     fields
         The fields of the feed.
+    reporter
+        The field with who gave the label; None: all labels count alike.
 
     Raises
     ------
     ConfigError
-        No field is named for the label.
+        No field is named for the label, or the configuration has no reporters.
     """
     inside = config.input.label
-    if inside is not None and delay is None and label in (None, inside):
+    who = None
+    if reporter is not None:
+        if config.labels.reporter is None:
+            raise ConfigError("--reporter: [labels] reporter is not set; set it, or remove it")
+        who = ReporterField(reporter, config.labels.reporter)
+    elif inside is not None and delay is None and label in (None, inside):
         return None
     field = label or inside or ("label" if "label" in fields else None)
     if field is None:
@@ -58,17 +70,19 @@ def late_labels(
         )
     # Without a topic in the configuration: any name except that of the observations.
     topic = config.input.labels or f"{config.input.observations}-labels"
-    return LateLabels(topic, field, delay or 0)
+    return LateLabels(topic, field, delay or 0, who)
 
 
 def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard:
     """The empty shard of the configuration, for a feed with these labels.
 
-    Labels of a file name no reporter, so they all count alike.
+    Labels that name no reporter all count alike.
     """
-    labels = config.labels.model_copy(update={"reporter": None})
+    if late is None or late.reporter is None:
+        labels = config.labels.model_copy(update={"reporter": None})
+        config = config.model_copy(update={"labels": labels})
     shard = shard_of(
-        config.model_copy(update={"labels": labels}),
+        config,
         schema,
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
@@ -22,6 +22,7 @@ from consumers.config.units import duration_ms
 
 __all__ = [
     "LateLabels",
+    "ReporterField",
     "due_seconds",
     "encoded",
     "field_of",
@@ -39,6 +40,24 @@ _FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 
 
+class ReporterField(NamedTuple):
+    """Who gave a label: the field in the records of a file, and the field of a label record."""
+
+    inside: str
+    named: str = "reporter"
+
+    def of(self, record: Mapping[str, object]) -> dict[str, object]:
+        """The field of the label record; empty if the record names nobody.
+
+        Examples
+        --------
+        >>> ReporterField("by.user").of({"by": {"user": "ann"}})
+        {'reporter': 'ann'}
+        """
+        found = field_of(record, self.inside)
+        return {} if found is None else {self.named: found}
+
+
 @dataclass(frozen=True, slots=True)
 class LateLabels:
     """Labels that are removed from the observations and written later.
@@ -51,11 +70,14 @@ class LateLabels:
         The field of the observation that holds the label; a dotted name is a path.
     delay
         The delay: a number of records, or a duration in the time of the timestamps.
+    reporter
+        Where the observation names who gave the label; it is removed too.
     """
 
     topic: str
     field: str
     delay: int | timedelta = 0
+    reporter: ReporterField | None = None
 
 
 @dataclass(slots=True)
@@ -284,8 +306,10 @@ def label_records(
     label: str | None = None,
     ids: Sequence[str] = ("id",),
     time_field: str | None = None,
+    reporter: ReporterField | None = None,
 ) -> Iterator[dict[str, object]]:
-    """The label records of a file of labels: `id`, `label`, and the fields `w` and `time_field`.
+    """The label records of a file of labels: `id`, `label`, and the fields `w`, `time_field` and
+    that of the reporter.
 
     Parameters
     ----------
@@ -327,7 +351,8 @@ def label_records(
             )
         rest = {name: field_of(record, name) for name in ("w", time_field) if name is not None}
         kept = {name: value for name, value in rest.items() if value is not None}
-        yield {"id": id_, "label": value, **kept}
+        named = {} if reporter is None else reporter.of(record)
+        yield {"id": id_, "label": value, **kept, **named}
     if not found and names:
         fields = ", ".join(sorted(names)[:20])
         raise ConfigError(
@@ -385,10 +410,14 @@ def _split(
     """The observation without its label, and the label if it has one."""
     key = str(id_).encode("utf-8", "replace")
     found = field_of(record, labels.field)
-    value = encoded(_without(record, labels.field))
+    rest, who = _without(record, labels.field), {}
+    if labels.reporter is not None:
+        who = labels.reporter.of(record)
+        rest = _without(rest, labels.reporter.inside)
+    value = encoded(rest)
     label = None
     if found is not None:
-        label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found}))
+        label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found, **who}))
     return Outgoing(topic, key, value, timestamp), label
 
 

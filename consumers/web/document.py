@@ -190,6 +190,24 @@ class DriftStatus(Struct, frozen=True):
     alarms: list[AlarmStatus]
 
 
+class ReporterStatus(Struct, frozen=True):
+    """One reporter; the anonymous one has no name."""
+
+    name: str
+    labels: int
+    agreed: int
+    disagreed: int
+    trust: float
+    quarantined: bool
+
+
+class ReportersStatus(Struct, frozen=True):
+    """How many reporters are remembered, and those with the most labels."""
+
+    known: int
+    top: list[ReporterStatus]
+
+
 class InputStatus(Struct, frozen=True):
     """One partition of an input."""
 
@@ -271,6 +289,7 @@ class ShardStatus(Struct, frozen=True):
     labelling: Labelling | None = None
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None
+    reporters: ReportersStatus | None = None
     experts: list[tuple[str, float]] = []
     imported: str | None = None
     imported_labels: int = 0

@@ -41,6 +41,8 @@ from consumers.web.document import (
     Labelling,
     MonitorStatus,
     Prediction,
+    ReportersStatus,
+    ReporterStatus,
     ShardLine,
     ShardStatus,
     Status,
@@ -51,6 +53,7 @@ from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
+from stream.join.reporters import ReportersView
 from stream.learner.explain import Explanation
 
 __all__ = ["CLASSES", "decoded", "explained", "observed", "published", "status", "without_bytes"]
@@ -99,12 +102,14 @@ def status(
 
 
 def without_bytes(document: Status) -> Status:
-    """The document without the details of dead letters, which quote the record."""
+    """The document without the details of dead letters, which quote the record, and without the
+    names of people."""
     shard = document.shard
     if shard is None:
         return document
     dead = [msgspec.structs.replace(each, detail="", value="") for each in shard.dead]
-    return msgspec.structs.replace(document, shard=msgspec.structs.replace(shard, dead=dead))
+    shard = msgspec.structs.replace(shard, dead=dead, reporters=None)
+    return msgspec.structs.replace(document, shard=shard)
 
 
 def decoded(record: PublishedPrediction) -> Mapping[str, Any]:
@@ -192,6 +197,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
+        reporters=_reporters(view.reporters),
         experts=[(name, round(weight, 4)) for name, weight in view.experts.items()],
         imported=view.imported or None,
         imported_labels=view.imported_labels,
@@ -208,6 +214,20 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         only_one_class=only_one_class(view) or _recall(view),
         names_features=view.model == "SpamScorer",
     )
+
+
+def _reporters(view: ReportersView | None) -> ReportersStatus | None:
+    if view is None or not view.known:
+        return None
+    top = [
+        ReporterStatus(
+            *(each.name[:LONGEST], each.labels, each.agreed, each.disagreed),
+            trust=round(each.trust, 4),
+            quarantined=each.quarantined,
+        )
+        for each in view.top
+    ]
+    return ReportersStatus(view.known, top)
 
 
 def _why_not(failed: tuple[float, str] | None) -> str | None:

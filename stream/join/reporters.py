@@ -142,14 +142,15 @@ SUMS = ("right", "wrong")
 
 
 class ReporterView(NamedTuple):
-    """A reporter for pages: labels that came, verdicts of later reporters, and trust. The anonymous
-    reporter has no name."""
+    """A reporter for pages: labels that came, verdicts of later reporters, trust, and whether new
+    labels are not learned. The anonymous reporter has no name."""
 
     name: str
     labels: int
     agreed: int
     disagreed: int
     trust: float
+    quarantined: bool
 
 
 class ReportersView(NamedTuple):
@@ -294,7 +295,11 @@ class Reporters:
         """A frozen copy of those with the most labels."""
         top = sorted(self._top.values(), key=_rank, reverse=True)
         shown = (
-            ReporterView(one.name, one.labels, one.agreed, one.disagreed, self.trust(one))
+            ReporterView(
+                *(one.name, one.labels, one.agreed, one.disagreed),
+                trust=self.trust(one),
+                quarantined=not self.weight(one),
+            )
             for one in top
         )
         return ReportersView(len(self), self.agreed, self.disagreed, tuple(shown))

@@ -475,3 +475,68 @@ def test_chunk_ends_at_its_bytes_or_its_count(sizes, most, most_bytes) -> None:
     for chunk in chunks[:-1]:  # and none ends before it must
         held = [record_bytes(out.key, out.value) for out in chunk]
         assert len(chunk) == most or sum(held) >= most_bytes + RECORD_BYTES
+
+
+def test_reporters_go_to_the_label_records_alone(produce: Produce, url: str) -> None:
+    """Beside an observation by name, and a label without one names nobody."""
+    records = [
+        {"id": "a", "x": 1, "y": "spam", "by": "ann"},
+        {"id": "b", "x": 2, "y": "ham", "by": None},
+        {"id": "c", "x": 3, "y": None, "by": "bob"},
+    ]
+
+    options = ("--label-topic", "lab", "--label", "y", "--reporter", "by")
+    assert produce("obs", jsonl(records), *options) == 0
+
+    assert [json.loads(r.value or b"") for r in stored(url, "obs")] == [
+        {"id": "a", "x": 1},
+        {"id": "b", "x": 2},
+        {"id": "c", "x": 3},
+    ]
+    assert [json.loads(r.value or b"") for r in stored(url, "lab")] == [
+        {"id": "a", "label": "spam", "reporter": "ann"},
+        {"id": "b", "label": "ham"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "options", "expected"),
+    [
+        ('[labels]\nreporter = "by"', (), [{"by": "007"}, {}]),
+        ('[labels]\nreporter = "told.by"', ("--reporter", "by"), [{"told.by": "007"}, {}]),
+        ("", (), [{}, {}]),
+    ],
+)
+def test_a_file_of_labels_keeps_its_reporters(
+    tmp_path: Path, url: str, declared: str, options: Sequence[str], expected: list[Any]
+) -> None:
+    """Under the name that the service reads, and as they are written: 007 is not 7."""
+    config, file = tmp_path / "c.toml", tmp_path / "labels.csv"
+    config.write_text(
+        'name = "c"\nmodel = { type = "spam" }\n[input]\n'
+        f'transport = "{url}"\nobservations = "obs"\nlabels = "lab"\n{declared}\n'
+    )
+    file.write_text("id,label,by\n1,spam,007\n2,ham,\n")
+
+    assert main(["produce", "lab", str(file), "--config", str(config), *options]) == 0
+
+    found = [json.loads(r.value or b"") for r in stored(url, "lab")]
+    plain = [{"id": 1, "label": "spam"}, {"id": 2, "label": "ham"}]
+    assert [{**a, "id": str(a["id"])} for a in found] == [
+        {**a, "id": str(a["id"]), **b} for a, b in zip(plain, expected, strict=True)
+    ]
+
+
+def test_a_reporter_that_the_service_would_not_read_is_refused(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """Nothing is written."""
+    config, file = tmp_path / "c.toml", tmp_path / "labels.jsonl"
+    config.write_text(
+        'name = "c"\nmodel = { type = "spam" }\n[input]\n'
+        f'transport = "{url}"\nobservations = "obs"\nlabels = "lab"\n'
+    )
+    file.write_text(jsonl([{"id": "1", "label": "spam", "by": "ann"}]))
+
+    assert main(["produce", "lab", str(file), "--config", str(config), "--reporter", "by"]) == 2
+    assert "[labels] reporter is not set" in capsys.readouterr().err

@@ -532,3 +532,43 @@ def test_report_of_a_service_that_does_not_decide_says_nothing_of_it(
     assert told(config(), pages, "--label", "y")["decision"] is None
     assert main(["replay", config(), str(pages), "--label", "y"]) == 0
     assert "decision" not in capsys.readouterr().out
+
+
+REPORTED = """
+[labels]
+reporter = "reporter"
+[reporters]
+max_labels_per_hour = 3
+"""
+
+
+def test_reporters_of_a_file_are_judged_and_capped(config, told, tmp_path) -> None:
+    """As in a service: the fourth label of one in an hour is a dead letter."""
+    file = tmp_path / "reported.jsonl"
+    lines = [{"x": i % 7, "label": str(i % 2), "by": "ann" if i < 5 else "bob"} for i in range(7)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = config(LATE, more=REPORTED)
+
+    with_them = told(path, file, "--reporter", "by")
+    without = told(path, file)
+
+    assert with_them["dead_letters"] == {"reporter_rate": 2}
+    assert (with_them["labels"]["joined"], without["labels"]["joined"]) == (5, 7)
+    assert without["dead_letters"] == {}
+    assert (
+        told(path, file, "--reporter", "by", "--limit", 7)["fingerprint"]
+        == (with_them["fingerprint"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "refused"),
+    [
+        ("", ["--reporter", "by"], "[labels] reporter is not set"),
+        (REPORTED, ["--reporter", "by", "--verify"], "--verify: river's loop knows no reporters"),
+    ],
+)
+def test_reporters_that_cannot_be_used_are_refused(config, pages, more, options, refused, capsys):
+    """In one line."""
+    assert main(["replay", config(LATE, more=more), str(pages), "--label", "y", *options]) == 2
+    assert refused in capsys.readouterr().err

@@ -115,7 +115,9 @@ def view(**changed: Any) -> ShardView:
             1000,
         ),
         "budget": BudgetView(Budget("spam", 0.01), 40, 0, 0.75, 5, 1, 2),
-        "reporters": ReportersView(2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9),)),
+        "reporters": ReportersView(
+            2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9, quarantined=False),)
+        ),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

@@ -68,6 +68,14 @@ class Living:
             )
         )
 
+    def report(self, label: str, reporters: Iterable[str]) -> None:
+        """The same label of the newest observation by each reporter, and wait until they are in."""
+        value = {"id": f"r{self._sent - 1}", "label": label}
+        told = [json.dumps({**value, "reporter": each}).encode() for each in reporters]
+        seen = sum(self.status_feed.view.labels.values())
+        self._feed.append([Outgoing("ans", None, each, NOW, (), 0) for each in told])
+        until(lambda: sum(self.status_feed.view.labels.values()) >= seen + len(told))
+
     def tell(self, messages: Iterable[tuple[str, str]]) -> None:
         """Texts with their labels, and wait until all are learned."""
         records = []

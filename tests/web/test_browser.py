@@ -175,6 +175,25 @@ def test_what_records_hold_is_shown_as_text(browser: Browser, tmp_path) -> None:
     assert scripts == 2, "those of the page and its charts"
 
 
+def test_reporters_are_shown_as_text(browser: Browser, tmp_path) -> None:
+    """A name may look like markup; who was contradicted often is quarantined."""
+    more = '[labels]\nreporter = "reporter"\n[reporters]\nprior_labels = 1'
+    with living(tmp_path, more=more) as service:
+        service.send(20)
+        service.report("left", [EVIL])
+        service.report("right", ["ann", "bob", "cy"])
+        with opened(browser, service.url) as page:
+            expect(page.locator("#reporters h2")).to_be_visible()
+            rows = shown(page, "reporters")
+            hit = page.evaluate("window.hit")
+
+    assert rows[0][:4] == ["(anonymous)", "20", "3", "1"]
+    [evil] = [row for row in rows if row[0] == EVIL]
+    assert evil[1:4] == ["1", "0", "3"]
+    assert evil[5] == "quarantined"
+    assert hit is None
+
+
 def test_explanation_is_shown_on_click_and_by_keyboard(browser: Browser, service: Living) -> None:
     """Focus goes to it and back; the list holds still meanwhile."""
     with opened(browser, service.url) as page:

@@ -24,8 +24,8 @@ from consumers.shard.views import (
     RiskView,
 )
 from consumers.telemetry.guessing import sentence
-from consumers.web.document import Status
-from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from consumers.web.document import ReportersStatus, ReporterStatus, Status
+from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_bytes
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
@@ -34,6 +34,7 @@ from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally
+from stream.join.reporters import ReportersView, ReporterView
 from tests.telemetry.views import quality, view
 from tests.web.test_page import PREDICTION
 
@@ -381,6 +382,20 @@ def test_decisions_stand_beside_the_best_constant_one() -> None:
     assert (shown.risk, shown.always, shown.always_risk) == (0.25, "true", 0.5)
     assert shown.actions == [("keep", 40), ("call", 2)]
     assert document(status_feed(risk=None)).shard.decisions is None
+
+
+def test_reporters_are_shown_with_their_trust_and_not_to_strangers() -> None:
+    """Names are bounded; where anybody can read the page there are none."""
+    bob = ReporterView("b" * 256, 4, 0, 9, 0.31417, quarantined=True)
+    posted = status_feed(reporters=ReportersView(70, 0, 9, (bob,)))
+    found = document(posted).shard.reporters
+
+    assert found == ReportersStatus(
+        70, [ReporterStatus("b" * LONGEST, 4, 0, 9, 0.3142, quarantined=True)]
+    )
+    assert without_bytes(document(posted)).shard.reporters is None
+    for nobody in (None, ReportersView(0, 0, 0, ())):
+        assert document(status_feed(reporters=nobody)).shard.reporters is None
 
 
 def test_document_is_small_however_much_there_is() -> None:

@@ -135,6 +135,7 @@
     section("labels", shard.labels, (s, labels) =>
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
     section("delay", shard.labelling, delay);
+    section("reporters", shard.reporters, reporters);
     section("decisions", shard.decisions ?? shard.budget, shard.decisions ? decisions : budget);
     section("challengers", shard.contenders, challengers);
     section("experts", shard.experts, experts);
@@ -380,6 +381,18 @@
         right(c.champion ? "" : number(c.won)), right(c.champion ? "" : number(c.lost)),
         right(c.champion ? "" : evidence(c.e_value)),
         right(c.champion ? "" : `${signed(c.difference, 4)} (${signed(c.lower, 4)} to ${signed(c.upper, 4)})`),
+      ]),
+    );
+  }
+
+  function reporters(element, { known, top }) {
+    write(element.querySelector(".quiet"), `Who gave labels, and how much each is trusted, judged by later reporters of the same records.${top.length < known ? ` Those with the most labels, of ${number(known)}.` : ""}`);
+    table(
+      element,
+      ["Reporter", right("Labels"), right("Confirmed"), right("Contradicted"), right("Trust"), "New labels"],
+      top.map((r) => [
+        name(r.name || "(anonymous)"), right(number(r.labels)), right(number(r.agreed)), right(number(r.disagreed)),
+        right(percent(r.trust)), r.quarantined ? "quarantined" : "learned",
       ]),
     );
   }

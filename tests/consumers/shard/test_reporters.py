@@ -13,13 +13,17 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.config.identity import identity_difference
+from consumers.service.recovery import sources
 from consumers.shard.answer import Answerer
 from consumers.shard.challengers import ChallengerSet
 from consumers.snapshots.format import from_bytes
+from consumers.snapshots.store import open_store
+from consumers.timetravel.relearn import learned_again, swap
 from stream.join.reporters import LONGEST_REPORTER, ReporterRules
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 
 HOUR_MS = 3_600_000
+NEW = 'type = "MixedNB"\nhalf_life = 80'
 ON = """
 [labels]
 corrections = {corrections}
@@ -76,6 +80,24 @@ def test_reporters_survive_stops_and_replays(make_service, corrections) -> None:
     ran = from_bytes(cut.snapshots()[-1].read_bytes())[1]
     assert cut.rebuilt(more=more).shard.fingerprint() == ran.fingerprint()
     assert whole.rebuilt(more=more).shard.fingerprint() == ran.fingerprint()
+
+
+def test_relearned_labels_have_the_weights_of_their_reporters(make_service) -> None:
+    """New settings give the model of a fresh start with them, and reporters stay as they are."""
+    more = ON.format(corrections="true")
+    one, fresh = make_service(), make_service()
+    for service in (one, fresh):
+        reports(service)
+    before = one.run(more=more, max_records=40).reporters
+    config = one.config(more=more, model=NEW)
+    found, store = sources(config, one.log), open_store(config, 0)
+    both = learned_again(config, one.log, found, store)
+    swap(config, one.log, [both], now=NOW, reason="")
+    after = fresh.run(more=more, model=NEW, max_records=23).reporters
+    here = one.rebuilt(more=more, model=NEW).shard
+
+    assert here.fingerprint() == fresh.rebuilt(more=more, model=NEW).shard.fingerprint()
+    assert before == after == here.view().reporters
 
 
 def test_view_has_the_reporters_with_the_most_labels() -> None:

@@ -362,7 +362,7 @@ def test_a_view_shows_those_with_the_most_labels() -> None:
 
     assert (view.known, len(view.top)) == (50 - 2, TOP)
     assert [one.labels for one in view.top[:3]] == [29, 28, 27]
-    assert view.top[0] == ("u29", 29, 0, 0, 0.8)
+    assert view.top[0] == ("u29", 29, 0, 0, 0.8, False)
 
 
 @pytest.mark.parametrize("most", [10, 40, 1000])
