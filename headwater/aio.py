@@ -227,6 +227,12 @@ class AsyncPredictionStream(AsyncIterator[PredictionRecord]):
         self._next: asyncio.Future[PredictionRecord | None] | None = None
         self.closed = False
 
+    @property
+    def deleted(self) -> int:
+        """How many records without a value were skipped; see `PredictionStream`."""
+        opened = self._opening.done() and self._opening.exception() is None
+        return self._opening.result().deleted if opened else 0
+
     async def start(self) -> Self:
         """Wait until the positions from which it reads are known; raises what is wrong."""
         await asyncio.shield(asyncio.wrap_future(self._opening))

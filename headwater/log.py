@@ -27,7 +27,7 @@ __all__ = ["LogDoor", "PredictionStream"]
 
 POLL_SECONDS = 0.1
 
-Values = Generator[tuple[Partition, int, bytes], None, None]
+Values = Generator[tuple[Partition, int, bytes | None], None, None]
 
 _decode = msgspec.json.Decoder(PredictionRecord).decode
 
@@ -150,6 +150,11 @@ class PredictionStream(Iterator[PredictionRecord]):
     With `resume`, a prediction counts as processed when the next one is asked for. Positions are
     stored at most once a second, while it waits, and by `close`. So a program that is killed gets
     some predictions again, and misses none.
+
+    Attributes
+    ----------
+    deleted
+        How many records without a value were skipped. Each deletes the predictions of its id.
     """
 
     def __init__(
@@ -166,6 +171,7 @@ class PredictionStream(Iterator[PredictionRecord]):
         self._stop = threading.Event()
         self._lock = threading.Lock()  # of the log, which another thread may close
         self.closed = False
+        self.deleted = 0
         self._values = self._followed(starts) if follow else self._present(starts)
 
     def __iter__(self) -> Self:
@@ -173,20 +179,25 @@ class PredictionStream(Iterator[PredictionRecord]):
 
     def __next__(self) -> PredictionRecord:
         with self._lock:
-            if self._last is not None and self._kept is not None:
-                self._kept.advance(*self._last)
-                if self._kept.due:
-                    self._kept.store()
-            self._last = None
+            self._processed()
             if self.closed:
                 raise StopIteration
-            found = next(self._values, None)
-            if found is not None:
-                partition, offset, value = found
+            for partition, offset, value in self._values:
                 self._last = (partition.number, offset)
-                return _prediction(partition, offset, self._as_json(value))
+                if value is not None:
+                    return _prediction(partition, offset, self._as_json(value))
+                self.deleted += 1
+                self._processed()
         self.close()
         raise StopIteration
+
+    def _processed(self) -> None:
+        """Count what came last as processed."""
+        if self._last is not None and self._kept is not None:
+            self._kept.advance(*self._last)
+            if self._kept.due:
+                self._kept.store()
+        self._last = None
 
     def close(self) -> None:
         """Store the positions and close the log. The prediction that came last is repeated."""
@@ -221,14 +232,14 @@ class PredictionStream(Iterator[PredictionRecord]):
     def _followed(self, starts: Mapping[Partition, int]) -> Values:
         try:
             for r in self._log.follow(starts, poll_seconds=POLL_SECONDS, idle=self._idle):
-                yield Partition(r.topic, r.partition), r.offset, r.value or b""
+                yield Partition(r.topic, r.partition), r.offset, r.value
         except _StoppedError:
             return
 
     def _present(self, starts: Mapping[Partition, int]) -> Values:
         for chunk in self._log.read(starts, self._log.end_offsets(list(starts))):
             for offset, value in zip(chunk.offsets, chunk.values, strict=True):
-                yield chunk.partition, offset, value or b""
+                yield chunk.partition, offset, value
 
 
 class _StoppedError(Exception):

@@ -1,7 +1,14 @@
-"""The body of a request as the bytes of its records, within bounds."""
+"""The body of a request as the bytes of its records, within bounds.
+
+Rule: a client that sends slowly holds nothing but its connection and the bytes that it has sent.
+Those of all requests are bounded together.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -10,10 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from consumers.api.contract import JSON, LINES
 from consumers.api.problems import ProblemError
 
-__all__ = ["JSON", "LINES", "RequestRecords", "drain", "read", "read_start", "records_of"]
+__all__ = ["JSON", "LINES", "Held", "RequestRecords", "read", "read_start", "records_of"]
 
 DROPPED = 64 * 2**20  # bytes of a long mail after those that are looked at
-DRAINED = 4  # times the largest body: what is read of a refused one
+BODY_SECONDS = 8.0  # from the head of a request to the end of its body; the connection has 10
 
 _objects = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -25,67 +32,108 @@ class RequestRecords(NamedTuple):
     form: str
 
 
-async def read(request: Request, most: int) -> bytes:
+class Held:
+    """The bytes of the bodies of all requests that are read or answered now.
+
+    Parameters
+    ----------
+    most
+        The bound.
+
+    Examples
+    --------
+    >>> held = Held(10)
+    >>> with held.body() as first, held.body() as second:
+    ...     first(6)
+    ...     second(5)
+    Traceback (most recent call last):
+    consumers.api.problems.ProblemError: too many bytes of requests are held; send it again
+    >>> held.left
+    10
+    """
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    @contextmanager
+    def body(self) -> Iterator[Callable[[int], None]]:
+        """Takes bytes of one body, until the end of its request. ProblemError beyond the bound
+        (429)."""
+        mine = 0
+
+        def take(size: int) -> None:
+            nonlocal mine
+            if size > self.left:
+                raise ProblemError(
+                    429, "too many bytes of requests are held; send it again", {"retry-after": "1"}
+                )
+            self.left -= size
+            mine += size
+
+        try:
+            yield take
+        finally:
+            self.left += mine
+
+
+async def read(request: Request, most: int, take: Callable[[int], None]) -> bytes:
     """The body, of at most `most` bytes.
+
+    Parameters
+    ----------
+    take
+        Called with the size of each piece, see `Held`.
 
     Raises
     ------
     ProblemError
-        It is longer (413), or the client has gone.
+        It is longer (413), comes too slowly (408), or the client has gone.
     """
     too_long = ProblemError(
         413, f"expected a body of up to {most:,} bytes, got more; send fewer records at once"
     )
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
-        await drain(request, most)
         raise too_long
     body = bytearray()
-    try:
-        async for piece in request.stream():
+    async with _pieces(request) as pieces:
+        async for piece in pieces:
+            take(len(piece))
             body += piece
             if len(body) > most:
-                await drain(request, most)
                 raise too_long
-    except ClientDisconnect:
-        raise ProblemError(400, "expected the whole body, but the client has gone") from None
     return bytes(body)
 
 
-async def read_start(request: Request, most: int) -> bytes:
-    """The first `most` bytes of a body. The rest is read and dropped, up to `DROPPED` bytes.
-
-    Raises
-    ------
-    ProblemError
-        It is longer than that (413), or the client has gone.
-    """
+async def read_start(request: Request, most: int, take: Callable[[int], None]) -> bytes:
+    """The first `most` bytes of a body. The rest is read and dropped, up to `DROPPED` bytes. See
+    `read`."""
     body, dropped = bytearray(), 0
-    try:
-        async for piece in request.stream():
+    async with _pieces(request) as pieces:
+        async for piece in pieces:
             taken = piece[: most - len(body)]
+            take(len(taken))
             body += taken
             dropped += len(piece) - len(taken)
             if dropped > DROPPED:
                 raise ProblemError(
                     413, f"expected a body of up to {most + DROPPED:,} bytes, got more"
                 )
-    except ClientDisconnect:
-        raise ProblemError(400, "expected the whole body, but the client has gone") from None
     return bytes(body)
 
 
-async def drain(request: Request, most: int) -> None:
-    """Read the rest of a refused body, up to a bound: a client that still sends when the connection
-    is closed may not see the answer."""
-    left = DRAINED * most
+@asynccontextmanager
+async def _pieces(request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    """The pieces of a body, within a time."""
     try:
-        async for piece in request.stream():
-            left -= len(piece)
-            if left < 0:
-                return
-    except (ClientDisconnect, RuntimeError):  # it has gone, or the body was read
-        return
+        async with asyncio.timeout(BODY_SECONDS):
+            yield request.stream()
+    except TimeoutError:
+        raise ProblemError(
+            408, f"expected the whole body within {BODY_SECONDS:g} s; send fewer records at once"
+        ) from None
+    except ClientDisconnect:
+        raise ProblemError(400, "expected the whole body, but the client has gone") from None
 
 
 def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:

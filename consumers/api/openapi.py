@@ -100,7 +100,8 @@ def _operation(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
             LINES: {"schema": {"type": "string"}},
         }
     responses = {str(status): {"description": HTTPStatus(status).phrase, "content": content}}
-    for each in sorted({*operation.problems, *_EVERY}):
+    slow = () if operation.accepts is None and not operation.raw else (408,)
+    for each in sorted({*operation.problems, *_EVERY, *slow}):
         responses[str(each)] = {"description": HTTPStatus(each).phrase, "content": problem}
     out: dict[str, Any] = {
         "summary": operation.summary,

@@ -14,10 +14,9 @@ from starlette.responses import Response
 
 from consumers.api import contract, inference
 from consumers.api.api import Api
-from consumers.api.bodies import JSON, LINES, RequestRecords, read, read_start, records_of
+from consumers.api.bodies import JSON, LINES, RequestRecords, records_of
 from consumers.api.problems import ProblemError
 from consumers.config.serve import ServeConfig
-from consumers.mail.envelope import LARGEST
 
 __all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation", "Parameter"]
 
@@ -26,18 +25,19 @@ LARGEST_NUMBER = 9  # digits
 
 
 class Asked(NamedTuple):
-    """A request, and what answers it."""
+    """A request with its body, and what answers it."""
 
     request: Request
+    body: bytes
     api: Api
     config: ServeConfig
     name: str
 
-    async def records(self) -> RequestRecords:
+    @property
+    def records(self) -> RequestRecords:
         """The records of its body."""
-        body = await read(self.request, self.config.max_body_bytes)
         kind = self.request.headers.get("content-type", "")
-        return records_of(body, kind, self.config.max_records)
+        return records_of(self.body, kind, self.config.max_records)
 
     def number(self, key: str, default: int | None = None) -> int | None:
         """A whole number of the query."""
@@ -70,7 +70,8 @@ class Operation(NamedTuple):
 
     `accepts`: type of a record of the body, or the name of its schema; None without a body.
     `lines`: whether many records can come at once. `returns`: status and type of the answer.
-    `problems`: the other statuses. `raw`: the media type of a body that is no JSON.
+    `problems`: the other statuses. `raw`: the media type of a body that is no JSON; its first bytes
+    are enough.
     """
 
     method: str
@@ -88,7 +89,7 @@ class Operation(NamedTuple):
 
 async def _predict(asked: Asked) -> Response:
     explain = asked.number("explain", 0) or 0
-    records = await asked.records()
+    records = asked.records
     if asked.flag("record"):
         answers = await asked.api.recorded(records)
     else:
@@ -101,12 +102,12 @@ async def _predict(asked: Asked) -> Response:
 
 
 async def _observe(asked: Asked) -> Response:
-    places = await asked.api.observe(await asked.records())
+    places = await asked.api.observe(asked.records)
     return _json(contract.Appended(places), 202)
 
 
 async def _label(asked: Asked) -> Response:
-    places = await asked.api.label(await asked.records())
+    places = await asked.api.label(asked.records)
     return _json(contract.Appended(places), 202)
 
 
@@ -152,16 +153,14 @@ async def _metadata(asked: Asked) -> Response:
 async def _infer(asked: Asked) -> Response:
     _check_name(asked)
     answerer, _ = asked.api.answerer(None)
-    body = await read(asked.request, asked.config.max_body_bytes)
-    request = inference.request_of(body)
+    request = inference.request_of(asked.body)
     return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))
 
 
 async def _rspamd(asked: Asked) -> Response:
     if asked.request.headers.get("compression"):
         raise ProblemError(415, "expected a mail without Compression, got one; switch it off")
-    body = await read_start(asked.request, LARGEST)
-    return _json(asked.api.checked(body))
+    return _json(asked.api.checked(asked.body))
 
 
 def _check_name(asked: Asked) -> None:

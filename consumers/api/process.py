@@ -2,7 +2,8 @@
 
 The parent sends its newest models through a pipe, and the child answers by them. So requests take
 no time of the loop: they do not share its interpreter. Pickles go one way, from the service to the
-process that it started. The child ends with the pipe, and is started again if it dies.
+process that it started; what the child refused comes back as JSON. The child ends with the pipe,
+and is started again if it dies.
 
 A model that is too slow to copy is not sent: the child follows the journal of its shard, as a
 standby does, and the loop stops making copies.
@@ -10,9 +11,11 @@ standby does, and the loop stops making copies.
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing import get_context
@@ -62,12 +65,17 @@ class ServingProcess:
         The configuration; `[serve] port` is set.
     status_feeds
         What the loops of this process publish, by shard.
+    refused
+        Counts what the child refuses, by reason.
     """
 
     def __init__(
-        self, config: Config, status_feeds: Callable[[], Mapping[int, StatusFeed]]
+        self,
+        config: Config,
+        status_feeds: Callable[[], Mapping[int, StatusFeed]],
+        refused: Counter[str],
     ) -> None:
-        self._config, self._feeds = config, status_feeds
+        self._config, self._feeds, self._refused = config, status_feeds, refused
         self._every = duration_ms(config.serve.max_age) / 1000 / BEATS
         self._stop = threading.Event()
         self._sent: dict[int, ModelCopy] = {}
@@ -126,6 +134,8 @@ class ServingProcess:
             try:
                 for shard, feed in self._feeds().items():
                     self._pipe.send(self._news(shard, feed))
+                while self._pipe.poll():
+                    self._refused.update(json.loads(self._pipe.recv_bytes()))
             except (OSError, EOFError):
                 self._restart()
             except Exception as error:  # a model that cannot be pickled; the older one answers
@@ -182,8 +192,9 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
         closed = access is not None and access.closed
         api = Api(config, published, opened)
         permission = Permission(config.serve, loopback=http.loopback, closed=closed)
+        app = plain_application(config.name, routes(config, api, permission), unmatched)
         server = Server(
-            plain_application(config.name, routes(config, api, permission), unmatched),
+            app,
             http.host,
             on,
             access,
@@ -195,6 +206,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
         pipe.send(f"{error}")
         return
     pipe.send(port)
+    refused, reported = app.state.page.refused, Counter[str]()
     try:
         while True:
             news = pipe.recv()
@@ -206,6 +218,9 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
                 followed[news.shard] = OwnShard(config.name, news.shard, feed)
                 remote.follow(followed[news.shard])
             remotes[news.shard] = remote
+            if refused != reported:
+                pipe.send_bytes(json.dumps(refused - reported).encode())
+                reported = refused.copy()
     except (EOFError, OSError):
         server.stop()
         api.close()

@@ -1,4 +1,8 @@
-"""The routes of the API, each behind its permission and the limit of requests."""
+"""The routes of the API, each behind its permission and the limit of requests.
+
+Rule: a request counts as one that is answered when its body is there. The body of a refused request
+is not read: the connection drops it (`consumers.web.limits`).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from consumers.api.api import Api
-from consumers.api.bodies import JSON, drain
+from consumers.api.bodies import JSON, Held, read, read_start
 from consumers.api.openapi import document, page
 from consumers.api.operations import OPERATIONS, Asked, Operation
 from consumers.api.permission import Permission
 from consumers.api.problems import ProblemError, by_protocol, respond
 from consumers.config import Config
+from consumers.mail.envelope import LARGEST
 
 __all__ = ["routes", "unmatched"]
 
@@ -27,6 +32,8 @@ _PAGE = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
+
+REFUSED = {408: "slow", 429: "requests"}  # in the metric, by status
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -45,6 +52,7 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
     """
     name, config = whole.name, whole.serve
     limit = _Limit(config.max_requests)
+    held = Held(config.max_requests * max(config.max_body_bytes, LARGEST))
     described = msgspec.json.encode(document(whole))
 
     def handler(operation: Operation) -> Handler:
@@ -58,10 +66,17 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
                 if recorded:
                     permission.check("write", request.headers)
                 _check_query(operation, request)
-                with limit:
-                    return await operation.answer(Asked(request, api, config, name))
+                with held.body() as take:
+                    body = b""
+                    if operation.raw:
+                        body = await read_start(request, LARGEST, take)
+                    elif operation.accepts is not None:
+                        body = await read(request, config.max_body_bytes, take)
+                    with limit:
+                        return await operation.answer(Asked(request, body, api, config, name))
             except ProblemError as error:
-                await drain(request, config.max_body_bytes)
+                if error.status in REFUSED:
+                    request.app.state.page.refused[REFUSED[error.status]] += 1
                 return respond(error, operation.path)
 
         return answer

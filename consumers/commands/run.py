@@ -378,7 +378,7 @@ def served(
         opened_here.callback(api.close)
         opened_here.callback(server.stop)
         if serve.enabled and serve.port is not None:
-            process = ServingProcess(config, models)
+            process = ServingProcess(config, models, app.state.page.refused)
             opened_here.callback(process.close)
             log.info("requests are answered on %s://%s:%d", scheme, host, process.port)
         yield f"{scheme}://{host}:{port}"

@@ -120,7 +120,7 @@ def _handlers(unmatched: Unmatched | None) -> dict[Any, Unmatched]:
 def plain_application(name: str, routes: Sequence[BaseRoute], unmatched: Unmatched) -> Starlette:
     """An application of these routes, without pages and metrics. See `application`."""
     app = Starlette(routes=routes, exception_handlers=_handlers(unmatched))
-    app.state.page = Page(name, lambda: Health("live"), dict)  # not reached: it counts refusals
+    app.state.page = Page(name, lambda: Health("live"), dict)  # no route: it counts refusals
     return app
 
 

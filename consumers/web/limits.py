@@ -1,14 +1,19 @@
 """Limits of one connection: bytes of a request's head, seconds to send and to receive.
 
 Without them, a client that opens connections and neither sends nor reads blocks the server.
+
+Rule: a request whose body is not wanted is answered at once. What the client still sends is dropped
+until it has read the answer, because a connection that is closed before may lose it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,12 +32,15 @@ __all__ = [
     "refuse",
 ]
 
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)(/.*)?\Z", re.IGNORECASE | re.DOTALL)
+
 # From the headers and the connection: whether the request is allowed. If not, the guard answers.
 Guard = Callable[[Mapping[bytes, bytes], Connection, Send], Awaitable[bool]]
 
 HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400 or 431
 PIECE_BYTES = 1024  # of a head, parsed one after another
 REQUEST_SECONDS = 10.0  # from the first byte, or the connection, to a request's end
+LINGER_SECONDS = 10.0  # for a client to end what it sends after its answer
 WRITE_SECONDS = 20.0  # within which the client must read from a full buffer
 
 
@@ -42,6 +50,7 @@ class Limited(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _ahead = 0  # bytes that arrived during a response
+    _lingers = False  # whether only the end of the client's sending is awaited
 
     def __init__(self, connection: Connection, connections: Connections, **options: Any) -> None:
         super().__init__(**options)
@@ -58,6 +67,8 @@ class Limited(H11Protocol):
         h11 limits a head only while it is incomplete, so a head that arrives at once would pass
         with any size.
         """
+        if self._lingers:
+            return
         for start in range(0, len(data), PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
@@ -79,8 +90,16 @@ class Limited(H11Protocol):
         self._ahead = 0
         super().on_response_complete()
         self._cancel()
-        if self.conn.their_state is h11.SEND_BODY:
-            self.transport.close()  # nothing reads its body, which may have no end
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._linger()
+
+    def _linger(self) -> None:
+        """Nothing reads the rest of the body: end our side, and drop it for a while."""
+        self._lingers = True
+        self._unset_keepalive_if_required()
+        self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def pause_writing(self) -> None:
         """The client reads slowly; start the timeout for a full buffer."""
@@ -137,12 +156,34 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request to the application, or reject it."""
         connection: Connection = scope["state"]["connection"]
+        _make_relative(scope)
         if head_bytes(scope) > HEAD_BYTES:
             self._refused["head"] += 1
             await refuse(send, 431, f"expected a head of up to {HEAD_BYTES} bytes; send less\n")
         elif await self._guard(dict(scope["headers"]), connection, send):
             self._connections.admit(connection)
             await self._app(scope, receive, send)
+
+
+def _make_relative(scope: Scope) -> None:
+    """Read a target with a host (`GET http://HOST/healthz`), as it is sent to a proxy. Its host
+    replaces the header (RFC 9112, 3.2.2).
+
+    Examples
+    --------
+    >>> scope = {"raw_path": b"HTTP://a.b:80/v1/x%2Fy", "headers": [(b"host", b"c"), (b"x", b"y")]}
+    >>> _make_relative(scope)
+    >>> scope["path"], scope["raw_path"], scope["headers"]
+    ('/v1/x/y', b'/v1/x%2Fy', [(b'host', b'a.b:80'), (b'x', b'y')])
+    """
+    found = _ABSOLUTE.match(scope["raw_path"])
+    if found is None:
+        return
+    host, path = found.groups()
+    scope["raw_path"] = path or b"/"
+    scope["path"] = unquote(scope["raw_path"].decode("ascii"))
+    others = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    scope["headers"] = [(b"host", host), *others]
 
 
 def head_bytes(scope: Scope) -> int:

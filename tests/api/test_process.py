@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import httpx
@@ -33,7 +34,7 @@ def service(tmp_path_factory) -> Iterator[Living]:
 @pytest.fixture(scope="module")
 def serving(service) -> Iterator[ServingProcess]:
     """Its process for requests."""
-    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds, Counter())
     try:
         yield process
     finally:
@@ -53,6 +54,16 @@ def ready(client: httpx.Client, learned: int) -> bool:
     except httpx.TransportError:
         return False
     return answer.status_code == 200 and answer.json()["learned"] >= learned
+
+
+def test_what_it_refuses_is_counted_by_the_service(serving) -> None:
+    """The metrics are those of the service. A second count adds to the first."""
+    for n in (1, 3):
+        while serving._refused["host"] < n:
+            before = serving._refused["host"]
+            with httpx.Client(base_url=f"http://127.0.0.1:{serving.port}") as client:
+                assert client.get("/v1/model", headers={"host": "evil.example"}).status_code == 421
+            until(lambda before=before: serving._refused["host"] == before + 1)
 
 
 def test_answers_are_those_of_the_service(service, serving) -> None:
@@ -85,7 +96,7 @@ def test_model_that_is_slow_to_copy_is_followed(service, monkeypatch) -> None:
     fixed = property(lambda copies: slow[0], lambda copies, value: None)
     monkeypatch.setattr(ModelCopies, "slow", fixed, raising=False)
     copies = service.status_feed.copies
-    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds, Counter())
     try:
         until(lambda: not copies.enabled)
         held = copies.newest
@@ -123,7 +134,7 @@ def _at(client: httpx.Client, port: int) -> httpx.Client:
 def test_stopped_process_does_not_hold_up_the_service(service, monkeypatch) -> None:
     """A process that reads nothing is killed at the end, also while a model is being sent."""
     monkeypatch.setattr("consumers.api.process.STOP_SECONDS", 0.2)
-    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds, Counter())
     child = process._child
     os.kill(child.pid, signal.SIGSTOP)
     sending = threading.Event()
@@ -148,7 +159,7 @@ def test_model_that_cannot_be_sent_is_logged_once(service, caplog) -> None:
         def __reduce__(self):
             raise TypeError("no pickle of it")
 
-    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds, Counter())
     try:
         process._news = lambda shard, feed: Unsendable()  # type: ignore[method-assign]
         until(lambda: process._said)
@@ -164,7 +175,7 @@ def test_port_in_use_is_one_line(service) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"^\[serve\] port: .*{port} is in use"):
-            ServingProcess(on_port(service, port), service.runner.status_feeds)
+            ServingProcess(on_port(service, port), service.runner.status_feeds, Counter())
 
 
 def test_log_of_one_process_cannot_be_served_by_another() -> None:

@@ -10,13 +10,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from consumers.api.contract import PredictionRecord, Rejection
 from consumers.base.records import Outgoing, Partition
 from consumers.transports import open_log
+from consumers.transports.positions import Positions
 from headwater import AsyncClient, Client, ConfigError, RecordError, ServiceError, TransportError
 from tests.consumers.schemas.registered import Registered
 from tests.waiting import PATIENCE, until
@@ -293,6 +296,31 @@ def test_topic_of_other_records_is_one_line(service: Living, url: str) -> None:
             next(client.predictions(from_beginning=True))
         with pytest.raises(ConfigError, match="has no topic 'nowhere'"):
             Client(url, predictions="nowhere").predictions()
+
+
+def test_records_without_a_value_are_skipped_and_counted(
+    service: Living, url: str, tmp_path: Path
+) -> None:
+    """They delete the predictions of their id; it was an error. Positions advance after them."""
+    where, resume = "memory:deleted-predictions", tmp_path / "deleted.pos"
+    with Client(url, **TOPICS) as client:
+        made = [msgspec.json.encode(p) for p in islice(client.predictions(from_beginning=True), 2)]
+    log = open_log(where)
+    log.create_topic("p", 1)
+    log.append([Outgoing("p", b"r", value) for value in (None, made[0], None, None, made[1], None)])
+
+    with Client(where, predictions="p") as client:
+        stream = client.predictions(follow=False, from_beginning=True, resume=resume)
+        assert [each.id for each in stream] == ["r0", "r1"]
+        assert stream.deleted == 4
+        assert Positions.read(resume).next == {Partition("p", 0): 6}
+
+    async def main() -> int:
+        async with AsyncClient(where, predictions="p") as client:
+            stream = client.predictions(follow=False, from_beginning=True)
+            return len([each async for each in stream]) + 10 * stream.deleted
+
+    assert asyncio.run(main()) == 42
 
 
 def test_configuration_names_log_topics_and_id(tmp_path: Path) -> None:
