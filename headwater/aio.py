@@ -5,36 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar, cast
 
 from consumers.api.contract import Label, PredictionRecord, Rejection
 from consumers.base.errors import HeadwaterError
-from headwater.errors import ServiceError
-from headwater.exchange import (
-    ask_for,
-    known_prediction,
-    post,
-    prediction_of,
-    predictions_of,
-    written_of,
-)
+from headwater.calls import Ask, Call, Calls, Step
 from headwater.http import AsyncHttpDoor
 from headwater.log import PredictionStream
-from headwater.records import (
-    Id,
-    Prepared,
-    Time,
-    Written,
-    chunks,
-    prepare_label,
-    prepare_labels,
-    prepare_observations,
-)
+from headwater.records import Id, Time, Written
 from headwater.settings import ClientBase, ClientSettings
 
 __all__ = ["AsyncClient", "AsyncPredictionStream"]
+
+T = TypeVar("T")
 
 MOST_WAITING = 1000  # appends to a log at the same time; further calls wait for their turn
 
@@ -60,7 +46,7 @@ class AsyncClient(ClientBase):
     """
 
     def _open(self, settings: ClientSettings) -> None:
-        self._settings = settings
+        self._settings, self._calls = settings, Calls(settings)
         self._service = self._log = None
         self._waiting = asyncio.Semaphore(MOST_WAITING)
         self._streams: list[AsyncPredictionStream] = []
@@ -78,10 +64,7 @@ class AsyncClient(ClientBase):
         ts: Time | None = None,
     ) -> Written:
         """Write an observation; see `Client.observe`."""
-        given = None if id is None else [id]
-        times = None if ts is None else [ts]
-        [made] = prepare_observations([x], given, times, self._settings.id_field)
-        return (await self._write("observations", [made], None))[0]
+        return await self._do(self._calls.observe(x, id, ts))
 
     async def observe_many(
         self,
@@ -90,8 +73,7 @@ class AsyncClient(ClientBase):
         ts: Iterable[Time | None] | None = None,
     ) -> list[Written]:
         """Write observations, in chunks; see `Client.observe_many`."""
-        records = prepare_observations(xs, ids, ts, self._settings.id_field)
-        return await self._write_all("observations", records)
+        return await self._do(self._calls.observe_many(xs, ids, ts))
 
     async def label(
         self,
@@ -101,7 +83,7 @@ class AsyncClient(ClientBase):
         ts: Time | None = None,
     ) -> Written:
         """Write the label of an observation; see `Client.label`."""
-        return (await self._write("labels", [prepare_label(id, label, w, ts)], None))[0]
+        return await self._do(self._calls.label(id, label, w, ts))
 
     async def label_many(
         self,
@@ -111,38 +93,26 @@ class AsyncClient(ClientBase):
         ts: Iterable[Time | None] | None = None,
     ) -> list[Written]:
         """Write labels, in chunks; see `Client.label_many`."""
-        return await self._write_all("labels", prepare_labels(ids, labels, ws, ts))
+        return await self._do(self._calls.label_many(ids, labels, ws, ts))
 
     async def predict(
         self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
     ) -> PredictionRecord:
         """The prediction that the service would write now; see `Client.predict`."""
-        records = self._settings.to_predict([x], explain, record=record)
-        request = ask_for(list(records), explain, None, record=record)
-        return prediction_of(await self._asked().ask(request))
+        return await self._do(self._calls.predict(x, explain, record=record))
 
     async def predict_many(
         self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
     ) -> list[PredictionRecord | Rejection]:
         """The predictions of several observations; see `Client.predict_many`."""
-        service = self._asked()
-        found: list[PredictionRecord | Rejection] = []
-        for chunk in chunks(self._settings.to_predict(xs, explain, record=record)):
-            body = await service.ask(ask_for(chunk, explain, len(found), record=record))
-            found += predictions_of(body, len(found))
-        return found
+        return await self._do(self._calls.predict_many(xs, explain, record=record))
 
     async def prediction(
         self,
         id: Id,  # noqa: A002  the name of the field
     ) -> PredictionRecord | None:
         """The newest prediction that was written for an id; see `Client.prediction`."""
-        try:
-            return prediction_of(await self._asked().ask(known_prediction(id)))
-        except ServiceError as error:
-            if error.status == 404 and error.problem is not None:
-                return None
-            raise
+        return await self._do(self._calls.prediction(id))
 
     def predictions(
         self,
@@ -155,8 +125,11 @@ class AsyncClient(ClientBase):
         log = self._log
         if log is None:
             raise self._settings.no_stream()
+        topic = self._settings.topic("predictions")
         stream = AsyncPredictionStream(
-            lambda: log.predictions(follow=follow, from_beginning=from_beginning, resume=resume)
+            lambda: log.predictions(
+                topic, follow=follow, from_beginning=from_beginning, resume=resume
+            )
         )
         self._streams = [*(other for other in self._streams if not other.closed), stream]
         return stream
@@ -178,39 +151,35 @@ class AsyncClient(ClientBase):
     ) -> None:
         await self.close()
 
-    def _asked(self) -> AsyncHttpDoor:
-        if self._service is None:
-            raise self._settings.no_predict()
-        return self._service
+    async def _do(self, call: Call[T]) -> T:
+        """Perform the steps of a call; its result."""
+        with closing(call):
+            try:
+                step = next(call)
+                while True:
+                    try:
+                        given = await self._perform(step)
+                    except HeadwaterError as error:
+                        step = call.throw(error)
+                    else:
+                        step = call.send(given)
+            except StopIteration as end:
+                return cast(T, end.value)
 
-    async def _write_all(self, role: str, records: Iterable[Prepared]) -> list[Written]:
-        written: list[Written] = []
-        try:
-            for chunk in chunks(records):
-                written += await self._write(role, chunk, len(written))
-        except HeadwaterError as error:
-            if written:
-                error.add_note(f"The {len(written):,} records before are written.")
-            raise
-        return written
-
-    async def _write(self, role: str, records: list[Prepared], first: int | None) -> list[Written]:
-        """Write one chunk. `first`: the number of its first record; None: it is the only one."""
-        if self._log is not None:
-            topic = self._log.topic(role)
-            async with self._waiting:
-                if self._log.translates:
-                    records = await asyncio.to_thread(self._log.translated, role, records)
-                future = asyncio.wrap_future(self._log.append(role, records))
-                try:
-                    places = await asyncio.wait_for(future, self._settings.timeout)
-                except TimeoutError:
-                    raise self._settings.late() from None
-            return [r.written(topic, *place) for r, place in zip(records, places, strict=True)]
-        if any(record.ts is not None for record in records):
-            raise self._settings.no_time()
-        request = post(f"/v1/{role}", "write", records, first)
-        return written_of(await self._asked().ask(request), records)
+    async def _perform(self, step: Step) -> object:
+        if isinstance(step, Ask):
+            assert self._service is not None  # noqa: S101  as the settings say
+            return await self._service.ask(step.request)
+        assert self._log is not None  # noqa: S101
+        topic, records = step
+        async with self._waiting:
+            if self._log.translates:
+                records = await asyncio.to_thread(self._log.translated, topic, records)
+            future = asyncio.wrap_future(self._log.append(topic, records))
+            try:
+                return await asyncio.wait_for(future, self._settings.timeout)
+            except TimeoutError:
+                raise self._settings.late() from None
 
 
 class AsyncPredictionStream(AsyncIterator[PredictionRecord]):

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as LateError
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from consumers.api.contract import Label, PredictionRecord, Rejection
 from consumers.base.errors import HeadwaterError
-from headwater.errors import ServiceError
-from headwater.exchange import (
-    ask_for,
-    known_prediction,
-    post,
-    prediction_of,
-    predictions_of,
-    written_of,
-)
+from headwater.calls import Ask, Call, Calls, Step
 from headwater.http import HttpDoor
-from headwater.records import (
-    Id,
-    Prepared,
-    Time,
-    Written,
-    chunks,
-    prepare_label,
-    prepare_labels,
-    prepare_observations,
-)
+from headwater.records import Id, Time, Written
 from headwater.settings import ClientBase, ClientSettings
 
 if TYPE_CHECKING:
     from headwater.log import PredictionStream
 
 __all__ = ["Client"]
+
+T = TypeVar("T")
 
 
 class Client(ClientBase):
@@ -86,7 +72,7 @@ class Client(ClientBase):
     """
 
     def _open(self, settings: ClientSettings) -> None:
-        self._settings = settings
+        self._settings, self._calls = settings, Calls(settings)
         self._service = self._log = None
         if settings.over_http:
             self._service = HttpDoor(settings.url, settings.tokens, settings.tries, settings.tls)
@@ -118,10 +104,7 @@ class Client(ClientBase):
         TransportError
             The log or the service failed; the observation may be written.
         """
-        given = None if id is None else [id]
-        times = None if ts is None else [ts]
-        [made] = prepare_observations([x], given, times, self._settings.id_field)
-        return self._write("observations", [made], None)[0]
+        return self._do(self._calls.observe(x, id, ts))
 
     def observe_many(
         self,
@@ -134,9 +117,7 @@ class Client(ClientBase):
         `xs` may be a generator: the next chunk is taken after the one before is acknowledged. For
         the parameters and errors see `observe`; the chunks before an error are written.
         """
-        return self._write_all(
-            "observations", prepare_observations(xs, ids, ts, self._settings.id_field)
-        )
+        return self._do(self._calls.observe_many(xs, ids, ts))
 
     def label(
         self,
@@ -160,7 +141,7 @@ class Client(ClientBase):
         ts
             See `observe`.
         """
-        return self._write("labels", [prepare_label(id, label, w, ts)], None)[0]
+        return self._do(self._calls.label(id, label, w, ts))
 
     def label_many(
         self,
@@ -170,7 +151,7 @@ class Client(ClientBase):
         ts: Iterable[Time | None] | None = None,
     ) -> list[Written]:
         """Write labels; see `label` and `observe_many`."""
-        return self._write_all("labels", prepare_labels(ids, labels, ws, ts))
+        return self._do(self._calls.label_many(ids, labels, ws, ts))
 
     def predict(
         self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
@@ -198,9 +179,7 @@ class Client(ClientBase):
             The service failed. With `record` the observation may be written: its place is in
             `problem.records` after 409 and 504.
         """
-        records = self._settings.to_predict([x], explain, record=record)
-        body = self._asked().ask(ask_for(list(records), explain, None, record=record))
-        return prediction_of(body)
+        return self._do(self._calls.predict(x, explain, record=record))
 
     def predict_many(
         self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
@@ -210,12 +189,7 @@ class Client(ClientBase):
         With `record` they are written in chunks, see `observe_many`, and a rejected one is a
         `RecordError`. For the parameters see `predict`.
         """
-        service = self._asked()
-        found: list[PredictionRecord | Rejection] = []
-        for chunk in chunks(self._settings.to_predict(xs, explain, record=record)):
-            body = service.ask(ask_for(chunk, explain, len(found), record=record))
-            found += predictions_of(body, len(found))
-        return found
+        return self._do(self._calls.predict_many(xs, explain, record=record))
 
     def prediction(self, id: Id) -> PredictionRecord | None:  # noqa: A002  the name of the field
         """The newest prediction that was written for an id; None if it is not among the newest
@@ -226,12 +200,7 @@ class Client(ClientBase):
         ConfigError
             The client is one of a log.
         """
-        try:
-            return prediction_of(self._asked().ask(known_prediction(id)))
-        except ServiceError as error:
-            if error.status == 404 and error.problem is not None:
-                return None
-            raise
+        return self._do(self._calls.prediction(id))
 
     def predictions(
         self,
@@ -259,7 +228,10 @@ class Client(ClientBase):
         """
         if self._log is None:
             raise self._settings.no_stream()
-        return self._log.predictions(follow=follow, from_beginning=from_beginning, resume=resume)
+        topic = self._settings.topic("predictions")
+        return self._log.predictions(
+            topic, follow=follow, from_beginning=from_beginning, resume=resume
+        )
 
     def close(self) -> None:
         """Close the connections, and the streams of predictions."""
@@ -275,33 +247,28 @@ class Client(ClientBase):
     ) -> None:
         self.close()
 
-    def _asked(self) -> HttpDoor:
-        if self._service is None:
-            raise self._settings.no_predict()
-        return self._service
-
-    def _write_all(self, role: str, records: Iterable[Prepared]) -> list[Written]:
-        written: list[Written] = []
-        try:
-            for chunk in chunks(records):
-                written += self._write(role, chunk, len(written))
-        except HeadwaterError as error:
-            if written:
-                error.add_note(f"The {len(written):,} records before are written.")
-            raise
-        return written
-
-    def _write(self, role: str, records: list[Prepared], first: int | None) -> list[Written]:
-        """Write one chunk. `first`: the number of its first record; None: it is the only one."""
-        if self._log is not None:
-            future = self._log.append(role, self._log.translated(role, records))
+    def _do(self, call: Call[T]) -> T:
+        """Perform the steps of a call; its result."""
+        with closing(call):
             try:
-                places = future.result(self._settings.timeout)
-            except LateError:
-                raise self._settings.late() from None
-            topic = self._log.topic(role)
-            return [r.written(topic, *place) for r, place in zip(records, places, strict=True)]
-        if any(record.ts is not None for record in records):
-            raise self._settings.no_time()
-        request = post(f"/v1/{role}", "write", records, first)
-        return written_of(self._asked().ask(request), records)
+                step = next(call)
+                while True:
+                    try:
+                        given = self._perform(step)
+                    except HeadwaterError as error:
+                        step = call.throw(error)
+                    else:
+                        step = call.send(given)
+            except StopIteration as end:
+                return cast(T, end.value)
+
+    def _perform(self, step: Step) -> object:
+        if isinstance(step, Ask):
+            assert self._service is not None  # noqa: S101  as the settings say
+            return self._service.ask(step.request)
+        assert self._log is not None  # noqa: S101
+        future = self._log.append(step.topic, self._log.translated(step.topic, step.records))
+        try:
+            return future.result(self._settings.timeout)
+        except LateError:
+            raise self._settings.late() from None

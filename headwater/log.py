@@ -21,7 +21,7 @@ from consumers.schemas.translate import Translator
 from consumers.transports import open_log
 from consumers.transports.positions import Positions, initial_positions
 from consumers.transports.protocol import Log
-from headwater.records import Prepared, TopicNames
+from headwater.records import Prepared
 
 __all__ = ["LogDoor", "PredictionStream"]
 
@@ -41,8 +41,6 @@ class LogDoor:
         Of the transport.
     kafka
         The section [kafka] of the configuration.
-    topics
-        Those of the service.
     config
         Its configuration, if it is known: records may have schemas. Without it they are JSON.
     """
@@ -51,10 +49,9 @@ class LogDoor:
         self,
         url: str,
         kafka: Mapping[str, object],
-        topics: TopicNames,
         config: Config | None = None,
     ) -> None:
-        self._url, self._kafka, self._topics, self._config = url, kafka, topics, config
+        self._url, self._kafka, self._config = url, kafka, config
         self._translator = None if config is None else Translator(config)
         self._translating = threading.Lock()
         self._writer = Writer(self._opened)
@@ -63,23 +60,13 @@ class LogDoor:
     def _opened(self) -> Log:
         return open_log(self._url, kafka=self._kafka)
 
-    def topic(self, role: str) -> str:
-        """The topic with a role; ConfigError if it is not known."""
-        found: str | None = getattr(self._topics, role)
-        if found is None:
-            raise ConfigError(
-                f"expected the topic of the {role}, got none; give {role}=TOPIC, or use "
-                "Client.from_config"
-            )
-        return found
-
     @property
     def translates(self) -> bool:
         """Whether `translated` does something, and may ask a registry."""
         return self._translator is not None and self._translator.translates
 
-    def translated(self, role: str, records: list[Prepared]) -> list[Prepared]:
-        """The records in the format of their topic.
+    def translated(self, topic: str, records: list[Prepared]) -> list[Prepared]:
+        """The records in the format of a topic.
 
         Raises
         ------
@@ -88,7 +75,6 @@ class LogDoor:
         """
         if self._translator is None or not self._translator.translates:
             return records
-        topic = self.topic(role)
         try:
             with self._translating:
                 values = self._translator.records(topic, [record.value for record in records])
@@ -96,9 +82,8 @@ class LogDoor:
             raise RecordError("wrong_kind", f"a record for {topic} {error}") from None
         return [r._replace(value=value) for r, value in zip(records, values, strict=True)]
 
-    def append(self, role: str, records: list[Prepared]) -> Future[list[tuple[int, int]]]:
+    def append(self, topic: str, records: list[Prepared]) -> Future[list[tuple[int, int]]]:
         """A future of partition and offset of each record."""
-        topic = self.topic(role)
         now = time.time_ns() // 1_000_000
         out = [
             Outgoing(topic, r.id.encode("utf-8", "replace"), r.value, now if r.ts is None else r.ts)
@@ -107,10 +92,9 @@ class LogDoor:
         return self._writer.append(out)
 
     def predictions(
-        self, *, follow: bool, from_beginning: bool, resume: str | Path | None
+        self, topic: str, *, follow: bool, from_beginning: bool, resume: str | Path | None
     ) -> PredictionStream:
-        """The predictions, read with a log of their own."""
-        topic = self.topic("predictions")
+        """The predictions in a topic, read with a log of their own."""
         log = self._opened()
         try:
             known = log.describe([topic]).get(topic)

@@ -99,6 +99,16 @@ class ClientSettings:
         """How often and how long a call is tried."""
         return Retries(self.timeout, self.retries)
 
+    def topic(self, role: str) -> str:
+        """The topic with a role; ConfigError if it is not known."""
+        found: str | None = getattr(self.topics, role)
+        if found is None:
+            raise ConfigError(
+                f"expected the topic of the {role}, got none; give {role}=TOPIC, or use "
+                "Client.from_config"
+            )
+        return found
+
     def log(self) -> LogDoor:
         """The log. ConfigError if its file does not exist: writing would create an empty one."""
         from consumers.transports.registry import local_path
@@ -109,7 +119,7 @@ class ClientSettings:
             raise ConfigError(
                 f"{self.url}: no such log; `headwater check CONFIG --create` creates it"
             )
-        return LogDoor(self.url, self.kafka, self.topics, self.config)
+        return LogDoor(self.url, self.kafka, self.config)
 
     def to_predict(
         self, xs: Iterable[Mapping[str, object]], explain: int, *, record: bool
