@@ -14,6 +14,7 @@ import keyword
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Annotated, Any, Final, NoReturn
@@ -22,7 +23,15 @@ import typer
 
 from consumers.base.address_space import MemoryLimitError, check_limits, one_blas_thread
 
-__all__ = ["COMMANDS", "Commands", "application", "collect_rarely", "main", "short_of_memory"]
+__all__ = [
+    "COMMANDS",
+    "Commands",
+    "application",
+    "collect_rarely",
+    "main",
+    "short_of_memory",
+    "silence_compilation_warnings",
+]
 
 # Messages of the library loader and of the thread start.
 NO_MEMORY = (
@@ -73,6 +82,7 @@ def main(arguments: Sequence[str] | None = None, more: Commands | None = None) -
     if arguments is None:  # the program's own process
         collect_rarely()
         one_blas_thread()
+        silence_compilation_warnings()
     _open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -105,6 +115,11 @@ def collect_rarely() -> None:
     are freed with it; a run after every 10,000 new objects took 5 % of a replay's time.
     """
     gc.set_threshold(100_000, 50, 100)
+
+
+def silence_compilation_warnings() -> None:
+    """Commands report that they compile kernels in a line of their own, not as a warning."""
+    warnings.filterwarnings("ignore", message="compiling kernels")
 
 
 def application(asked: str | None, more: Commands | None = None) -> typer.Typer:

@@ -12,7 +12,7 @@ from typing import Final
 
 from consumers.base.address_space import one_blas_thread
 from consumers.cli import COMMANDS as SERVICE
-from consumers.cli import Commands, collect_rarely
+from consumers.cli import Commands, collect_rarely, silence_compilation_warnings
 from consumers.cli import main as run
 
 __all__ = ["COMMANDS", "MORE", "main"]
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         collect_rarely()
         one_blas_thread()
+        silence_compilation_warnings()
     given = sys.argv[1:] if arguments is None else list(arguments)
     asked = next((argument for argument in given if not argument.startswith("-")), None)
     if asked == "learn":

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from consumers.cli import silence_compilation_warnings
 from consumers.config import parse
 from consumers.service.warm_up import compile_kernels
 from stream.checks import yield_laws
@@ -40,6 +41,7 @@ CONFIGS = {"service": CONFIG, "auto": AUTO}
 
 def main() -> None:
     """Compile what the learners' laws and a service run; a line each."""
+    silence_compilation_warnings()
     began = time.monotonic()
     names = [*CONFIGS, *(type(learner).__name__ for learner in shipped())]
     with ProcessPoolExecutor(2) as pool:

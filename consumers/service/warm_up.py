@@ -1,13 +1,18 @@
-"""Compile the kernels that a service runs. numba caches them on the disk of the machine."""
+"""Compile the kernels that a service runs. numba caches them on the disk of the machine.
+
+A package from `.ci/wheel` has their machine code, and nothing is compiled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from numba.core.event import Event, Listener, install_listener
 
+import stream
 from consumers.config import Config
 from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
@@ -16,6 +21,7 @@ from stream.contest.compare import compile_comparison
 from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
+from stream.kernel.bundled import unused
 
 FOREIGN = ("river:", "python:")
 
@@ -69,8 +75,10 @@ def compile_kernels(
 def announced(
     report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Report once if a kernel is compiled in the block. `stopped`: see `compile_kernels`."""
-    once = _Once(partial(report, "compiling kernels (once)"), stopped)
+    """Report once if a kernel is compiled in the block, and why machine code of the package is not
+    used. `stopped`: see `compile_kernels`."""
+    why = unused(Path(stream.__file__).parent)
+    once = _Once(partial(report, f"compiling kernels (once){why and ': '}{why}"), stopped)
     with install_listener("numba:compile", once):
         yield
 

@@ -1,5 +1,5 @@
 """Compiled functions: the decorator, and the kernels that several rooms share."""
 
-from stream.kernel.compiled import inlined, kernel
+from stream.kernel.compiled import CompilationWarning, inlined, kernel
 
-__all__ = ["inlined", "kernel"]
+__all__ = ["CompilationWarning", "inlined", "kernel"]

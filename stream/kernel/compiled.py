@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,31 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.typing import make_concrete_template
 
-__all__ = ["inlined", "kernel"]
+from stream.kernel.bundled import bundle_of, source_stamp
+
+__all__ = ["CompilationWarning", "inlined", "kernel"]
+
+COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
 
 # Each is given, because numba gives those that are not to what is called.
 OPTIONS = {"nopython": True, "no_cfunc_wrapper": True, "forceinline": False, "_nrt": True}
 
 
+class CompilationWarning(UserWarning):
+    """The first call of a kernel compiles it, unless its machine code was kept or brought."""
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Decorator of functions in kernel files: compile for the types of the arguments of a call.
 
-    Code is kept on disk if the kernel files can be read, which those in a zip cannot.
+    Code is kept on disk if the kernel files can be read, which those in a zip cannot. A package may
+    bring it (`stream.kernel.bundled`).
     """
     dispatcher = _Kernel(function, targetoptions=OPTIONS)
-    stamp = _stamp(function.__module__.partition(".")[0])
+    root = _root(function.__module__.partition(".")[0])
+    stamp = _stamp(root)
     if stamp is not None:
-        dispatcher._cache = _KernelCache(function, stamp)
+        dispatcher._cache = _KernelCache(function, root, stamp)
     return dispatcher
 
 
@@ -114,16 +124,15 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-@cache
-def _stamp(package: str) -> str | None:
-    """The content of all kernel files of a top-level package, as a hash; None without such files.
+def _root(package: str) -> Path:
+    """The folder of a top-level package."""
+    return Path(next(iter(sys.modules[package].__path__)))
 
-    It is read on import: at the first call the files may be those of a newer version.
-    """
-    root = Path(next(iter(sys.modules[package].__path__)))
-    files = (path for path in root.rglob("*.py") if "_kernels" in path.with_suffix("").parts)
-    hashes = [sha256(path.read_bytes()).digest() for path in sorted(files)]
-    return sha256(b"".join(hashes)).hexdigest() if hashes else None
+
+@cache
+def _stamp(root: Path) -> str | None:
+    """Read on import: at the first call the files may be those of a newer version."""
+    return source_stamp(root)
 
 
 class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
@@ -151,8 +160,28 @@ class _Index(IndexDataCacheFile):  # type: ignore[misc]
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """Machine code from the package, or that an earlier process has kept, or none yet."""
+
     _impl_class = _OneFile
 
-    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+    def __init__(self, function: Callable[..., Any], root: Path, stamp: str) -> None:
         super().__init__(function)
-        self._cache_file = _Index(self.cache_path, self._impl.filename_base, stamp)
+        base = self._impl.filename_base
+        self._cache_file = _Index(self.cache_path, base, stamp)
+        self._bundle = bundle_of(root, Path(function.__code__.co_filename), base, stamp)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._bundle is not None:
+            data = self._bundle.load(self._index_key(sig, target_context.codegen()))
+            if data is not None:
+                return self._impl.rebuild(target_context, data)
+        data = super()._load_overload(sig, target_context)
+        if data is None:
+            _warn_once()
+        return data
+
+
+@cache
+def _warn_once() -> None:
+    """A process that compiles is silent for seconds."""
+    warnings.warn(COMPILING, CompilationWarning, stacklevel=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 from numpy import empty
 
 from stream.kernel import inlined, kernel
+from stream.kernel.bundled import FOLDER, MADE
 from tests.waiting import PATIENCE
 
 SHARED = """
@@ -42,6 +45,12 @@ from package._kernels.user import twice
 with install_recorder("numba:compile") as compiled:
     print(twice(Pair(1.0, 3.0)), len(compiled.buffer))
 """
+COLLECT = """
+from pathlib import Path
+from stream.kernel.bundled import collect
+print(collect(Path("package").resolve()))
+"""
+UNUSED = COLLECT.replace("collect", "unused")
 
 
 @kernel
@@ -67,29 +76,57 @@ def both(x: float, n: int) -> float:
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A package with two kernel files; one calls a function of the other."""
-    kernels = tmp_path / "package" / "_kernels"
+    return written(tmp_path)
+
+
+def written(place: Path) -> Path:
+    """The package, in this directory."""
+    kernels = place / "package" / "_kernels"
     kernels.mkdir(parents=True)
     for folder in (kernels, kernels.parent):
         (folder / "__init__.py").touch()
     (kernels / "shared.py").write_text(SHARED)
     (kernels / "user.py").write_text(USER)
-    (tmp_path / "package" / "other.py").write_text("")
-    return tmp_path
+    (place / "package" / "other.py").write_text("")
+    return place
 
 
-def run(package: Path, program: str = RUN) -> tuple[float, bool]:
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel brings it: with machine code for any x86-64, and without a cache."""
+    place = written(tmp_path_factory.mktemp("wheel"))
+    run(place, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    assert python(place, COLLECT).stdout == "1\n"
+    for folder in list(place.rglob("__pycache__")):
+        shutil.rmtree(folder)
+    return place
+
+
+@pytest.fixture
+def bundled(wheel: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(wheel, tmp_path / "bundled")
+
+
+def run(package: Path, program: str = RUN, **variables: str) -> tuple[float, bool]:
     """The kernel's result in a new process, and whether anything was compiled."""
+    value, compiled = python(package, program, **variables).stdout.split()
+    return float(value), compiled != "0"
+
+
+def python(package: Path, program: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a program says in a new process, in the directory of the package."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=package,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    value, compiled = done.stdout.split()
-    return float(value), compiled != "0"
+    return done
 
 
 def kept(package: Path) -> set[str]:
@@ -189,3 +226,58 @@ def test_part_is_compiled_once_and_python_may_call_it_too() -> None:
     assert len(times._parts) == 1
     assert not times.overloads
     assert times(1.5, 3) == 4.5
+
+
+def test_machine_code_of_a_package_is_used_whatever_the_processor_of_numba_is(bundled) -> None:
+    """It is not tuned for this processor, so numba alone would not find it. Nothing is written."""
+    assert run(bundled) == (10.0, False)
+    assert not kept(bundled / "package" / "_kernels")
+
+
+def test_library_warns_once_that_it_compiles(bundled: Path) -> None:
+    program = RUN.replace(
+        "from package._kernels.user",
+        "import warnings; warnings.simplefilter('error')\nfrom package._kernels.user",
+    )
+    assert run(bundled, program) == (10.0, False)
+    shutil.rmtree(bundled / "package" / FOLDER)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=bundled, capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr.count("CompilationWarning: compiling kernels") == 1
+
+
+def test_machine_code_of_other_source_is_not_used(bundled: Path) -> None:
+    shared = bundled / "package" / "_kernels" / "shared.py"
+    shared.write_text(SHARED.replace("2.0 * pair.a", "5.0 * pair.a"))
+
+    assert run(bundled) == (16.0, True)
+
+
+@pytest.mark.parametrize("what", ["numba", "python"])
+def test_machine_code_for_another_numba_or_python_is_not_used(bundled: Path, what: str) -> None:
+    """The reason is reported."""
+    made = bundled / "package" / FOLDER / MADE
+    assert python(bundled, UNUSED).stdout == "\n"
+    made.write_text(json.dumps({**json.loads(made.read_text()), what: "other"}))
+
+    assert run(bundled) == (10.0, True)
+    said = python(bundled, UNUSED).stdout
+    assert f"{what} other, not " in said
+
+
+def test_level_that_the_processor_has_not_is_not_used(bundled: Path) -> None:
+    """The test takes what every processor has from it."""
+    program = "from stream.kernel import bundled; bundled.LEVELS['generic'] = ('none',)\n" + RUN
+
+    assert run(bundled, program) == (10.0, True)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+@pytest.mark.parametrize("file", ["*.nbi", "*.nbc", "made.json"])
+def test_damaged_machine_code_is_compiled_again(bundled: Path, file: str, left: int) -> None:
+    for path in (bundled / "package" / FOLDER).rglob(file):
+        path.write_bytes(path.read_bytes()[: min(left, path.stat().st_size // 2)])
+
+    assert run(bundled) == (10.0, True)

@@ -1,0 +1,86 @@
+"""A wheel with machine code, as its users meet it: `python -m tests.long.wheel`.
+
+`.ci/wheel` builds it; it is installed into an environment of its own. There the first demo
+compiles nothing. Then a stream is learned with the machine code of each level, and with code that
+was compiled for this processor: the fingerprints are equal. It takes about ten minutes, or two if
+the directory of a wheel is given.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+ROOT = Path(__file__).resolve().parents[2]
+LEARN = """
+import sys
+from numba.core.event import install_recorder
+from stream.kernel import bundled
+level = sys.argv[1]
+if level == "none":
+    bundled._made = lambda root: {}
+else:
+    bundled._levels = lambda: (level,)
+from river import datasets
+from consumers.config.auto import auto_of
+from stream.mixture.composed import made
+with install_recorder("numba:compile") as compiled:
+    learner = made(auto_of())
+    for x, y in datasets.Phishing():
+        learner.predict_proba_one(x)
+        learner.learn_one(x, y)
+print(len(compiled.buffer), learner.to_state().fingerprint())
+"""
+
+
+def say(text: str) -> None:
+    """A line of the report."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def cpu(command: list[str], place: Path) -> tuple[float, float, str]:
+    """CPU seconds, seconds, and what a command prints."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    before, began = getrusage(RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(
+        command, cwd=place, env=clean, check=True, text=True, stdout=subprocess.PIPE
+    )
+    took, after = time.monotonic() - began, getrusage(RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used, took, done.stdout
+
+
+def main() -> None:
+    """Build, install, run the demo twice, and compare fingerprints."""
+    with tempfile.TemporaryDirectory(prefix="headwater-wheel-") as name:
+        place = Path(name)
+        built = Path(sys.argv[1]) if len(sys.argv) > 1 else place
+        if built == place:
+            subprocess.run([sys.executable, ROOT / ".ci/wheel", "--output", place], check=True)
+        (wheel,) = built.glob("headwater-*.whl")
+        subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
+        python = place / "venv" / "bin" / "python"
+        used, took, _ = cpu([str(python), "-m", "pip", "install", "-q", str(wheel)], place)
+        size = wheel.stat().st_size / 1e6
+        say(f"{wheel.name}: {size:.1f} MB; installed with all it needs in {took:.0f} s")
+        subprocess.run([python, "-m", "compileall", "-q", place / "venv"], check=False)
+        for which in ("first", "second"):
+            used, took, said = cpu([str(python.with_name("headwater")), "demo", "--fast"], place)
+            assert "compiling" not in said, said
+            say(f"{which} demo: {used:.1f} s of a processor, {took:.1f} s, nothing compiled")
+        prints = {}
+        for level in ("x86-64-v3", "generic", "none"):
+            compiled, prints[level] = cpu([str(python), "-c", LEARN, level], place)[2].split()
+            assert (compiled == "0") == (level != "none"), (level, compiled)
+            say(f"{level}: {compiled} compiled, fingerprint {prints[level]}")
+        assert len(set(prints.values())) == 1
+
+
+if __name__ == "__main__":
+    main()
