@@ -78,7 +78,7 @@ def bundle_of(root: Path, file: Path, base: str, stamp: str) -> Bundle | None:
 
 
 def unused(root: Path) -> str:
-    """Why the machine code in a package cannot be used; empty if it can, or if there is none."""
+    """Why the machine code in a package cannot be used; empty if it can, or without any."""
     made, needed = _made(root), _needed()
     other = [f"{what} {made.get(what)}, not {now}" for what, now in needed.items()]
     if not made or made == needed:
