@@ -201,7 +201,12 @@ class Answerer:
         """
         copy = self.copy
         rows, seen, rejected = self._prepared(keys, values)
-        made, ids = self._learner.run(Block.of(rows, PREDICT)), seen.ids
+        block, ids = Block.of(rows, PREDICT), seen.ids
+        whys: list[Explanation | None] = [None] * len(ids)
+        if explain and self.explains:
+            made, whys = self._learner.run_explained(block, seen.rows, explain)
+        else:
+            made = self._learner.run(block)
         ignored = self._ignored(values, seen.rows)
         best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
         decided = self._decided(made)
@@ -213,8 +218,8 @@ class Answerer:
                 out.append(rejected[i])
                 continue
             label = None if best[i] < 0 else made.classes[best[i]]
-            why = self._why(keys[i], values[i]) if explain else None
-            answer = encoder.encode(id_, label, ranked[i], copy.learned, place, ts, decided[i], why)
+            about = (copy.learned, place, ts, decided[i], whys[i])
+            answer = encoder.encode(id_, label, ranked[i], *about)
             if i in ignored:
                 names = msgspec.json.encode(ignored[i])
                 answer = answer[:-1] + b',"ignored_fields":' + names + b"}"
@@ -305,11 +310,6 @@ class Answerer:
         if spec.decision is None:
             return [None] * len(made)
         return spec.decision.decide_many(made).done()
-
-    def _why(self, key: bytes | None, value: bytes) -> Explanation | None:
-        if not self.explains or len(self._learner.classes) < 2:
-            return None
-        return self._learner.explain_rows(self._decoder.decode([key], [value]).rows)
 
 
 def _empty(rows: Rows) -> NDArray[np.bool_]:

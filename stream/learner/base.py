@@ -203,12 +203,58 @@ class Learner(Many, abc.ABC):
 
     def run_accepted(self, block: Block) -> Predictions:
         """`run` of a block of which this learner refuses no row."""
+        before, label, out = self._admitted(block)
+        self._execute(block, label, before, out)
+        return out
+
+    def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:
+        """How many classes were known, the class codes of the labels, and room for predictions."""
         before = len(self._classes)
         label = self._admit_labels(block)
         n, classes = block.n_predictions, self.classes
         out = Predictions(classes, np.zeros((n, len(classes))), np.zeros(n, dtype=np.int64))
-        self._execute(block, label, before, out)
-        return out
+        return before, label, out
+
+    def run_explained(
+        self, block: Block, raw: Rows, shares: int
+    ) -> tuple[Predictions, list[Explanation | None]]:
+        """`run`, with an explanation of each prediction by the state that made it.
+
+        An explanation must not depend on the split into blocks, so it cannot use the state before
+        or after a block. Here the cost is one kernel call for each step instead of each block.
+
+        Parameters
+        ----------
+        raw
+            The rows before this learner prepared them, so that texts still have their words.
+        shares
+            How many contributions an explanation keeps: the largest ones. All contributions of a
+            block of long texts would need many times the memory of the texts.
+
+        Returns
+        -------
+        Predictions
+            The same bits as from `run`.
+        list of Explanation
+            One for each prediction; None while fewer than two classes were known.
+        """
+        parts: list[Predictions] = []
+        found: list[Explanation | None] = []
+        for i, (op, row) in enumerate(zip(block.op.tolist(), block.row.tolist(), strict=True)):
+            if op != LEARN:
+                why = None
+                if len(self.classes) > 1:
+                    why = self.explain_rows(raw.take(np.array([row]))).largest(shares)
+                found.append(why)
+            parts.append(self.run(block.slice(i, i + 1)))
+        classes = self.classes
+        proba = np.zeros((len(found), len(classes)))
+        known = np.zeros(len(found), dtype=np.int64)
+        made = (part for part in parts if len(part))
+        for at, part in enumerate(made):
+            proba[at, : part.proba.shape[1]] = part.proba[0]
+            known[at] = part.known[0]
+        return Predictions(classes, proba, known), found
 
     @property
     def can_save(self) -> bool:

@@ -1,4 +1,8 @@
-"""What SpamScorer says about features and about parts of a text."""
+"""What SpamScorer says about features and about parts of a text.
+
+Rule: `SpamScorer.explain_rows` is the definition. `ExplainedSteps` gives the same contributions for
+the predictions of a block, from compiled loops, and names only those that are kept.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stream.data.schema import Label
-from stream.learner.explain import TextSpan
-from stream.text.features import Named
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["FeatureEvidence", "spans_of"]
+from stream.data.block import LEARN, Rows
+from stream.data.schema import Label
+from stream.learner.explain import PRIOR, Explanation, TextSpan
+from stream.linear._kernels.explained import HEAD, Reasons
+from stream.text._kernels.occurrences import PLACE
+from stream.text.characters import characters
+from stream.text.features import Features, Named, Parts, Texts, TextSources, group_of
+
+__all__ = ["ExplainedSteps", "FeatureEvidence", "spans_of"]
 
 
 class FeatureEvidence(NamedTuple):
@@ -44,3 +55,75 @@ def spans_of(every: Sequence[Named], term: Mapping[int, float]) -> tuple[TextSpa
             at = found.field, begin, end
             out[at] = out.get(at, 0.0) + share
     return tuple(TextSpan(*at, total) for at, total in sorted(out.items()) if total)
+
+
+class ExplainedSteps:
+    """Explanations of the predictions of a block, as its steps are executed.
+
+    Parameters
+    ----------
+    rows
+        Those of the block.
+    shares
+        How many contributions each explanation keeps.
+
+    Attributes
+    ----------
+    explanations : list of Explanation
+        One for each prediction so far; None while fewer than two classes were known.
+    """
+
+    def __init__(self, rows: Rows, shares: int) -> None:
+        self.explanations: list[Explanation | None] = []
+        self._names, self._shares = rows.text_names, shares
+        self._sources = TextSources(np.zeros(0, np.int64), [], [])
+        self._reasons = _room(0, 0, shares)
+
+    def arguments(
+        self,
+        texts: Texts,
+        sources: TextSources,
+        found: Features,
+        op: NDArray[np.int8],
+        bag: NDArray[np.int64],
+    ) -> tuple[Texts, NDArray[np.uint64], NDArray[np.int64], int, Reasons]:
+        """The last arguments of the kernel, for steps over rows with these texts and features."""
+        told = bag[op != LEARN]
+        views = (found.start.size - 1) // (texts.of_row.size - 1)
+        features = found.start[(told + 1) * views] - found.start[told * views]
+        self._sources = sources
+        self._reasons = _room(told.size, int(features.sum()), self._shares)
+        group = group_of(sources.others)
+        return texts, group, characters(), len(self.explanations), self._reasons
+
+    def add(self, classes: Sequence[Label]) -> None:
+        """Add those of the steps that the kernel has executed; `classes` by code."""
+        why, made, name = self._reasons, self.explanations, Parts(self._sources, self._names).name
+        ends, head, value = why.end.tolist(), why.head.tolist(), why.value[: why.end[-1]].tolist()
+        kept, tops, places = why.kept.tolist(), why.top.tolist(), why.place.tolist()
+        for j, (a, b) in enumerate(why.pair.tolist()):
+            if a < 0:
+                made.append(None)
+                continue
+            parts, prior = value[ends[j] : ends[j + 1]], sum(head[j])
+            shares = [(name(*places[j][n]), parts[tops[j][n]]) for n in range(kept[j])]
+            at = 0
+            if len(parts) >= self._shares:
+                while at < len(shares) and abs(shares[at][1]) > abs(prior):
+                    at += 1
+            shares.insert(at, (PRIOR, prior))
+            contributions = dict(shares[: self._shares])
+            total = sum([prior, *parts])
+            made.append(Explanation(classes[a], classes[b], total, contributions))
+
+
+def _room(predictions: int, parts: int, shares: int) -> Reasons:
+    return Reasons(
+        pair=np.empty((predictions, 2), dtype=np.int64),
+        head=np.empty((predictions, HEAD)),
+        value=np.empty(parts),
+        end=np.zeros(predictions + 1, dtype=np.int64),
+        top=np.empty((predictions, shares), dtype=np.int64),
+        kept=np.zeros(predictions, dtype=np.int64),
+        place=np.empty((predictions, shares, PLACE), dtype=np.int32),
+    )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import LEARN, Block, Rows
+from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.data.parameters import number
 from stream.data.schema import Label, Schema
 from stream.data.state import State
@@ -23,8 +23,9 @@ from stream.learner.explain import PRIOR, Explanation
 from stream.learner.registry import Facts, registered
 from stream.linear import evidence as tables
 from stream.linear._kernels import evidence as kernels
+from stream.linear._kernels import explained
 from stream.linear.evidence import FEWEST, MOST
-from stream.linear.explained import FeatureEvidence, spans_of
+from stream.linear.explained import ExplainedSteps, FeatureEvidence, spans_of
 from stream.linear.logistic import NOT_APPLICABLE
 from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
@@ -32,8 +33,10 @@ from stream.text.features import (
     VIEWS,
     Named,
     features,
+    features_in,
     named_features,
     occurrences,
+    read,
 )
 
 __all__ = ["SpamScorer"]
@@ -219,7 +222,12 @@ class SpamScorer(Learner):
         return places
 
     def _execute(
-        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+        self,
+        block: Block,
+        label: NDArray[np.int64],
+        before: int,
+        out: Predictions,
+        why: ExplainedSteps | None = None,
     ) -> None:
         y, at = label[block.y], np.array([0, 0, 0, before, 0, 0], dtype=np.int64)
         size = _sizes(block.rows)
@@ -228,19 +236,36 @@ class SpamScorer(Learner):
             row, bag = block.row[first:last], np.zeros(1, dtype=np.int64)
             if row.size > 1:
                 row, bag = np.unique(row, return_inverse=True)
-            found = features(block.rows, row)
+                bag = bag.ravel()
+            texts, sources = read(block.rows, row)
+            found = features_in(texts)
             cut = np.count_nonzero(size[row] > MOST_CHARACTERS, axis=1)
             op, w = block.op[first:last], block.w[first:last]
-            given = op, bag.ravel(), y[first:last], w, cut, found.key, found.start
+            given = op, bag, y[first:last], w, cut, found.key, found.start
+            more = () if why is None else why.arguments(texts, sources, found, op, bag)
+            run = kernels.progressive if why is None else explained.progressive
             at[:2] = 0
             at[4:] = 0
             while True:
                 s = self._tables
                 room = tables.room(s.key.size)
-                kernels.progressive(*given, self._growth, at, room, s, out.proba, out.known)
+                run(*given, self._growth, at, room, s, out.proba, out.known, *more)
                 if at[0] == last - first:
                     break
                 self._make_room(at)
+            if why is not None:
+                why.add(self.classes)
+
+    def run_explained(
+        self, block: Block, raw: Rows, shares: int
+    ) -> tuple[Predictions, list[Explanation | None]]:
+        """See `Learner.run_explained`; without `spans`. Whole blocks in compiled loops."""
+        for refusal in self.refusals(block.rows).values():
+            raise refusal
+        why = ExplainedSteps(block.rows, shares)
+        before, label, out = self._admitted(block)
+        self._execute(block, label, before, out, why)
+        return out, why.explanations
 
     def _make_room(self, at: NDArray[np.int64]) -> None:
         """Make room for one more class, or for the at[5] new features of the step at[0]."""
@@ -264,6 +289,8 @@ class SpamScorer(Learner):
         trial = self.restarted(proven=True)
         trial.learn_many([{"warm": "up"}, {"warm": "down"}], ["a", "b"])
         trial.explain_one({"warm": "up"})
+        raw = trial.rows([{"warm": "up"}])
+        trial.run_explained(Block.of(raw, PREDICT), raw, 1)
         tables.enlarged(trial._tables, 2 * FEWEST)
 
     # Reading the model.

@@ -6,7 +6,7 @@ order of a row's features depends on the row only, so fields are sorted by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import frexp
 from typing import NamedTuple
@@ -44,6 +44,7 @@ from stream.text._kernels.features import (
     WIDEST,
     WORDS,
 )
+from stream.text._kernels.occurrences import BETWEEN, JOINED, ONE, OTHER, TWO
 from stream.text.characters import SIZE, characters
 
 __all__ = [
@@ -51,12 +52,20 @@ __all__ = [
     "VIEWS",
     "Features",
     "Named",
+    "Parts",
+    "TextSources",
+    "Texts",
     "features",
+    "features_in",
+    "group_of",
     "named_features",
     "occurrences",
+    "read",
 ]
 
 MOST_CHARACTERS = 2**15  # of each text
+# Parts of a text without letters: between its tokens, and what cannot be seen.
+SPACES, UNSEEN_CHARACTERS = "(space)", "(invisible characters)"
 MASK = 2**64 - 1
 
 
@@ -117,15 +126,36 @@ def hash_of(text: str) -> int:
     return h
 
 
-def features(rows: Rows, used: NDArray[np.int64]) -> Features:
-    """The features of the rows at `used`; O(characters + fields).
+class Texts(NamedTuple):
+    """The texts and other fields of some rows, for kernels.
 
-    Examples
-    --------
-    >>> rows = Rows.from_dicts([{"text": "free money"}], strings="text")
-    >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
-    [0, 2, 12, 17, 17]
+    code int32 (characters,): the code points of all texts; end int64 (t,): the end of each text.
+    salt uint64 (t, VIEWS): of its field. Row r has the texts of_row[r] … of_row[r + 1] - 1, int64
+    (rows + 1,), and the keys other[others[r]] … other[others[r + 1] - 1], uint32 and int64
+    (rows + 1,), of its other fields. most: characters of a row at most. room: features at most.
     """
+
+    code: NDArray[np.int32]
+    end: NDArray[np.int64]
+    salt: NDArray[np.uint64]
+    of_row: NDArray[np.int64]
+    other: NDArray[np.uint32]
+    others: NDArray[np.int64]
+    most: int
+    room: int
+
+
+class TextSources(NamedTuple):
+    """Where the features of some rows come from: the text column and the characters of each text,
+    and the field of each other key."""
+
+    column: NDArray[np.int64]
+    texts: list[str]
+    others: list[str]
+
+
+def read(rows: Rows, used: NDArray[np.int64]) -> tuple[Texts, TextSources]:
+    """The texts and other fields of the rows at `used`; O(characters + fields)."""
     n, (place, salts_of) = used.size, _texts_of(tuple(rows.text_names))
     if n == 1:  # a call with one record, of which each step counts
         cells = rows.text[used[0]][place].tolist()
@@ -142,25 +172,82 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
         row, column = at // max(place.size, 1), at % max(place.size, 1)
         most = int(np.bincount(row, weights=size, minlength=n).max(initial=0))
         of_row = np.searchsorted(row, np.arange(n + 1)).astype(np.int64)
-    salt = salts_of[column]
     whole = "".join(texts).encode("utf-32-le", "surrogatepass")
-    other, others = _of_fields(rows, used)
-    room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts)
-    key = np.empty(room + other.size + 1, dtype=np.uint32)
-    start = np.zeros(n * VIEWS + 1, dtype=np.int64)
-    kernels.features(
-        np.frombuffer(whole, dtype="<i4"),
-        np.cumsum(size),
-        salt,
-        of_row,
-        other,
-        others,
-        characters(),
-        most,
-        key,
-        start,
-    )
+    other, others, names = _of_fields(rows, used)
+    room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts) + other.size
+    code = np.frombuffer(whole, dtype="<i4")
+    read = Texts(code, np.cumsum(size), salts_of[column], of_row, other, others, most, room)
+    return read, TextSources(place[column], texts, names)
+
+
+def features(rows: Rows, used: NDArray[np.int64]) -> Features:
+    """The features of the rows at `used`; O(characters + fields).
+
+    Examples
+    --------
+    >>> rows = Rows.from_dicts([{"text": "free money"}], strings="text")
+    >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
+    [0, 2, 12, 17, 17]
+    """
+    return features_in(read(rows, used)[0])
+
+
+def features_in(texts: Texts) -> Features:
+    """The features of each row of `texts`."""
+    code, end, salt, of_row, other, others, most, room = texts
+    key = np.empty(room + 1, dtype=np.uint32)
+    start = np.zeros((of_row.size - 1) * VIEWS + 1, dtype=np.int64)
+    kernels.features(code, end, salt, of_row, other, others, characters(), most, key, start)
     return Features(key[: start[-1]], start)
+
+
+def group_of(names: list[str]) -> NDArray[np.uint64]:
+    """What stands for each of these fields, as for a part of a text."""
+    return np.array([salts(name)[FIELDS] for name in names], dtype=np.uint64)
+
+
+class Parts:
+    """Names of parts of records, as `occurrences` has field and span.
+
+    Parameters
+    ----------
+    sources
+        Where the features come from.
+    names
+        The columns of texts.
+    """
+
+    def __init__(self, sources: TextSources, names: Sequence[str]) -> None:
+        self._sources = sources
+        self._fields = [f"{names[k]}: " for k in sources.column.tolist()]
+        plain = (text.isascii() and "'" not in text for text in sources.texts)
+        # In lower case as a whole, if no character changes its place or is dropped.
+        self._lower = [t.lower() if p else "" for t, p in zip(sources.texts, plain, strict=True)]
+
+    def name(self, t: int, kind: int, a: int, b: int, c: int, d: int) -> str:
+        """The name of a part, by its numbers in `stream.text._kernels.occurrences`."""
+        if kind == OTHER:
+            return self._sources.others[t]
+        field, whole = self._fields[t], self._lower[t]
+        if kind == ONE:
+            return field + (whole[a:b] or _lower(self._sources.texts[t][a:b]))
+        if kind == TWO:
+            if whole:
+                return f"{field}{whole[a:b]} {whole[c:d]}"
+            text = self._sources.texts[t]
+            return f"{field}{_lower(text[a:b])} {_lower(text[c:d])}"
+        if kind == JOINED:
+            entries = map(_entry, self._sources.texts[t][a:b])
+            return field + "".join(chr(e >> 20 & 0xFFFFF) for e in entries if (e >> 40) & LATIN)
+        return field + (SPACES if kind == BETWEEN else UNSEEN_CHARACTERS)
+
+
+def _lower(token: str) -> str:
+    """A token in lower case, without the dropped characters."""
+    if token.isascii() and "'" not in token:
+        return token.lower()
+    entries = map(_entry, token)
+    return "".join(chr(e & 0xFFFFF) for e in entries if (e >> 40) & 7 != DROPPED)
 
 
 @lru_cache(maxsize=256)
@@ -171,16 +258,22 @@ def _texts_of(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uin
     return np.array(place, dtype=np.int64), salt
 
 
-def _of_fields(rows: Rows, used: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The keys of categories and numbers of the rows at `used`, and where each row begins."""
+def _of_fields(
+    rows: Rows, used: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], list[str]]:
+    """The keys of categories and numbers of the rows at `used`, where each row begins, and the
+    field of each key."""
     keys: list[int] = []
+    names: list[str] = []
     start = [0]
     for i in used.tolist() if rows.categorical_names or rows.numeric_names else ():
-        keys += [found.key for found in _named_fields(rows, i)]
+        for found in _named_fields(rows, i):
+            keys.append(found.key)
+            names.append(found.field)
         start.append(len(keys))
     if len(start) == 1:
         start = [0] * (used.size + 1)
-    return np.array(keys, dtype=np.uint32), np.array(start, dtype=np.int64)
+    return np.array(keys, dtype=np.uint32), np.array(start, dtype=np.int64), names
 
 
 def _named_fields(rows: Rows, i: int) -> Iterator[Named]:
@@ -370,7 +463,7 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
         before = [*before[-1:], (h, token)]
     yield from _joined(name, joined)
     if any((_entry(c) >> 40) & HIDDEN for c in text):
-        what = "(invisible characters)"
+        what = UNSEEN_CHARACTERS
         yield Named(WORDS, key_of(INVISIBLE, words), name, what, what, ())
 
 
@@ -420,7 +513,7 @@ def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
             done += 1
             first = begins[max(done - 4, 0)]
             word = next((of_character[k] for k in range(first, at + 1) if of_character[k]), None)
-            span = "(space)" if word is None else word.spelled(TOKEN)
+            span = SPACES if word is None else word.spelled(TOKEN)
             written = window.to_bytes(4, "big").lstrip(b"\0").decode("utf-8", "backslashreplace")
             places = () if word is None else (word.place,)
             yield Named(GRAMS, key_of(window, salt), name, span, f"‹{written}›", places)

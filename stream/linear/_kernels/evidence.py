@@ -420,6 +420,84 @@ def admit(keys: Any, first: int, end: int, room: int, s: Any, place: Any) -> Non
         place[k - first] = p
 
 
+@inlined
+def longest(start: Any, views: int) -> Any:
+    """The most features of a row."""
+    most = 0
+    for r in range(start.shape[0] // views):
+        most = max(most, start[(r + 1) * views] - start[r * views])
+    return most
+
+
+@kernel
+def predict(
+    i: int,
+    op: Any,
+    bag: Any,
+    key: Any,
+    start: Any,
+    at: Any,
+    room: int,
+    s: Any,
+    proba: Any,
+    seen: Any,
+    work: Any,
+) -> Any:
+    """The first half of step i of `progressive`, with a prediction if it predicts.
+
+    work: place int64 and found float32 of `read`, p float64 (C,) and z float64 (VIEWS, K). Returns
+    how many of its features are new, or -1 if they need room.
+    """
+    place, found, p, z = work
+    views = s.bias.shape[0]
+    r, known = bag[i], at[3]
+    first, end = start[r * views], start[r * views + views]
+    fresh = find(key, first, end, s.key, s.cell, place)
+    if op[i] != 0 and s.size[0] + fresh > room and at[4] != i + 1:
+        at[5] = fresh
+        return -1
+    read(place, end - first, s.cell, found)
+    if known > 0:
+        scores(found, start, r, s, known, z, p)
+    if op[i] != 1 and at[1] == 0:
+        for c in range(known):
+            proba[at[2], c] = p[c]
+        seen[at[2]] = known
+        at[2] += 1
+        at[1] = 1
+    return fresh
+
+
+@kernel
+def learn_step(
+    i: int,
+    bag: Any,
+    y: Any,
+    w: Any,
+    cut: Any,
+    key: Any,
+    start: Any,
+    growth: float,
+    at: Any,
+    room: int,
+    s: Any,
+    fresh: int,
+    work: Any,
+) -> None:
+    """The second half of step i of `progressive`, if it learns a class that has room."""
+    place, found, p, z = work
+    views = s.bias.shape[0]
+    r, known = bag[i], at[3]
+    if y[i] >= known or known == 1:
+        at[3] = max(known, y[i] + 1)
+        scores(found, start, r, s, max(at[3], 2), z, p)
+    if fresh > 0:
+        admit(key, start[r * views], start[r * views + views], room, s, place)
+    s.records[0] += 1
+    s.cut[0] += cut[r]
+    learn(y[i], w[i], growth, place, found, start, r, z, p, s)
+
+
 @kernel
 def progressive(
     op: Any,
@@ -446,40 +524,19 @@ def progressive(
     room: features that the table may have.
     proba float64 (n_predictions, C), seen int64 (n_predictions,): posteriors, known classes.
     """
-    views, longest = s.bias.shape[0], 0
-    for r in range(cut.shape[0]):
-        longest = max(longest, start[r * views + views] - start[r * views])
-    place, p, z = empty(longest, int64), empty(s.totals.shape[0]), empty(s.bias.shape)
-    found = empty((s.cell.shape[1] + 1, longest), float32)
+    most = longest(start, s.bias.shape[0])
+    found = empty((s.cell.shape[1] + 1, most), float32)
+    work = empty(most, int64), found, empty(s.totals.shape[0]), empty(s.bias.shape)
     for i in range(at[0], op.shape[0]):
         at[0] = i
-        r, known = bag[i], at[3]
-        first, end = start[r * views], start[r * views + views]
-        fresh = find(key, first, end, s.key, s.cell, place)
-        if op[i] != 0 and s.size[0] + fresh > room and at[4] != i + 1:
-            at[5] = fresh
+        fresh = predict(i, op, bag, key, start, at, room, s, proba, seen, work)
+        if fresh < 0:
             return
-        read(place, end - first, s.cell, found)
-        if known > 0:
-            scores(found, start, r, s, known, z, p)
-        if op[i] != 1 and at[1] == 0:
-            for c in range(known):
-                proba[at[2], c] = p[c]
-            seen[at[2]] = known
-            at[2] += 1
-            at[1] = 1
         if op[i] != 0:
             if y[i] >= s.totals.shape[0]:
                 at[5] = -1
                 return
-            if y[i] >= known or known == 1:
-                at[3] = max(known, y[i] + 1)
-                scores(found, start, r, s, max(at[3], 2), z, p)
-            if fresh > 0:
-                admit(key, first, end, room, s, place)
-            s.records[0] += 1
-            s.cut[0] += cut[r]
-            learn(y[i], w[i], growth, place, found, start, r, z, p, s)
+            learn_step(i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work)
         at[1] = 0
     at[0] = op.shape[0]
 
@@ -498,8 +555,11 @@ def terms(place: Any, view: Any, m: Any, c: int, s: Any, out: Any) -> None:
     ratio, weight = found[found.shape[0] - 1], found[at]
     ratios(found, 0, n, own, s.totals, s.unit[0], ratio)
     out[0] = prior(own, s.totals, s.unit[0]) + s.final[c]
+    root = empty(views)
     for v in range(views):
         out[1 + v] = s.slope[v] * s.bias[v, c] if m[v] > 0 else 0.0
+        root[v] = sqrt(float64(m[v]))
     for i in range(n):
-        e = evidence(ratio, weight, i, i + 1)
-        out[1 + views + i] = s.slope[view[i]] * e / sqrt(float64(m[view[i]]))
+        k = uint64(i)
+        e = float64(weight[k]) + NAIVE * log(float64(ratio[k]))
+        out[uint64(1 + views) + k] = s.slope[view[k]] * e / root[view[k]]

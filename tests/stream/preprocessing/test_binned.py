@@ -20,7 +20,6 @@ from stream.checks import yield_laws
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.data.schema import Schema
 from stream.errors import NotSupportedError
-from stream.evaluate.explained import ExplanationSettings, explained_many
 from stream.evaluate.progressive import progressive
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 
@@ -199,7 +198,7 @@ def test_bins_are_explained_in_a_block_as_one_by_one(edges) -> None:
         one_by_one.append(single.explain_one(x) if len(single.classes) > 1 else None)
         single.learn_one(x, y)
 
-    said, why = explained_many(whole, block, ExplanationSettings(raw, 9))
+    said, why = whole.run_explained(block, raw, 9)
 
     assert why == one_by_one
     for proba, each in list(zip(said.proba, why, strict=True))[2:]:
