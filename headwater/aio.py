@@ -81,9 +81,11 @@ class AsyncClient(ClientBase):
         label: Label,
         w: float | None = None,
         ts: Time | None = None,
+        *,
+        reporter: str | int | None = None,
     ) -> Written:
         """Write the label of an observation; see `Client.label`."""
-        return await self._do(self._calls.label(id, label, w, ts))
+        return await self._do(self._calls.label(id, label, w, ts, reporter))
 
     async def label_many(
         self,
@@ -91,9 +93,11 @@ class AsyncClient(ClientBase):
         labels: Iterable[Label],
         ws: Iterable[float | None] | None = None,
         ts: Iterable[Time | None] | None = None,
+        *,
+        reporters: Iterable[str | int | None] | None = None,
     ) -> list[Written]:
         """Write labels, in chunks; see `Client.label_many`."""
-        return await self._do(self._calls.label_many(ids, labels, ws, ts))
+        return await self._do(self._calls.label_many(ids, labels, ws, ts, reporters))
 
     async def predict(
         self, x: Mapping[str, object], *, explain: int = 0, record: bool = False

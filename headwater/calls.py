@@ -91,9 +91,16 @@ class Calls:
         records = prepare_observations(xs, ids, ts, self._settings.id_field)
         return (yield from self._write_all("observations", records))
 
-    def label(self, id_: Id, label: Label, w: float | None, ts: Time | None) -> Call[Written]:
+    def label(
+        self,
+        id_: Id,
+        label: Label,
+        w: float | None,
+        ts: Time | None,
+        reporter: str | int | None,
+    ) -> Call[Written]:
         """See `Client.label`."""
-        made = prepare_label(id_, label, w, ts)
+        made = prepare_label(id_, label, w, ts, reporter, self._settings.reporter_field)
         return (yield from self._write("labels", [made], None))[0]
 
     def label_many(
@@ -102,9 +109,12 @@ class Calls:
         labels: Iterable[Label],
         ws: Iterable[float | None] | None,
         ts: Iterable[Time | None] | None,
+        reporters: Iterable[str | int | None] | None,
     ) -> Call[list[Written]]:
         """See `Client.label_many`."""
-        return (yield from self._write_all("labels", prepare_labels(ids, labels, ws, ts)))
+        field = self._settings.reporter_field
+        records = prepare_labels(ids, labels, ws, ts, reporters, field)
+        return (yield from self._write_all("labels", records))
 
     def predict(
         self, x: Mapping[str, object], explain: int, *, record: bool

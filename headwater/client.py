@@ -36,6 +36,8 @@ class Client(ClientBase):
         The topics, only for a log. Those that are not used may be missing.
     id_field
         `[input] id` of the service: the field of an observation with its id.
+    reporter_field
+        `[labels] reporter` of the service: the field of a label with its reporter.
     kafka
         The section `[kafka]` of the configuration, only for Kafka.
     read_token, write_token
@@ -125,6 +127,8 @@ class Client(ClientBase):
         label: Label,
         w: float | None = None,
         ts: Time | None = None,
+        *,
+        reporter: str | int | None = None,
     ) -> Written:
         """Write the label of an observation, before or after it, or a correction.
 
@@ -140,8 +144,11 @@ class Client(ClientBase):
             The weight; 1 by default.
         ts
             See `observe`.
+        reporter
+            Who gave it, if the service has `[labels] reporter`: a text of at most 256 characters or
+            an integer. Another service ignores the name.
         """
-        return self._do(self._calls.label(id, label, w, ts))
+        return self._do(self._calls.label(id, label, w, ts, reporter))
 
     def label_many(
         self,
@@ -149,9 +156,11 @@ class Client(ClientBase):
         labels: Iterable[Label],
         ws: Iterable[float | None] | None = None,
         ts: Iterable[Time | None] | None = None,
+        *,
+        reporters: Iterable[str | int | None] | None = None,
     ) -> list[Written]:
         """Write labels; see `label` and `observe_many`."""
-        return self._do(self._calls.label_many(ids, labels, ws, ts))
+        return self._do(self._calls.label_many(ids, labels, ws, ts, reporters))
 
     def predict(
         self, x: Mapping[str, object], *, explain: int = 0, record: bool = False

@@ -104,24 +104,43 @@ def prepare_labels(
     values: Iterable[Label],
     ws: Iterable[float | None] | None,
     ts: Iterable[Time | None] | None,
+    reporters: Iterable[str | int | None] | None,
+    reporter_field: str | None,
 ) -> Iterator[Prepared]:
-    """Labels to write. For the errors see `prepare_observations`."""
-    for (id_, value, w), when in _pairs(_triples(ids, values, ws), ts):
-        yield prepare_label(id_, value, w, when)
+    """Labels to write. For the errors see `prepare_label`."""
+    for ((id_, value, w), when), who in _pairs(_pairs(_triples(ids, values, ws), ts), reporters):
+        yield prepare_label(id_, value, w, when, who, reporter_field)
 
 
-def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> Prepared:
+def prepare_label(
+    id_: Id,
+    value: Label,
+    w: float | None,
+    when: Time | None,
+    reporter: str | int | None = None,
+    reporter_field: str | None = None,
+) -> Prepared:
     """A label to write.
+
+    Parameters
+    ----------
+    reporter, reporter_field
+        Who gave it, and the field for the name; None: the service has no reporters.
 
     Raises
     ------
     RecordError
-        It is no text, integer or bool; also see `prepare_observations`.
+        It is no text, integer or bool, or the reporter is neither a text nor an integer; also see
+        `prepare_observations`.
+    ConfigError
+        The service has no reporters.
 
     Examples
     --------
     >>> prepare_label(7, "fraud", None, None).value
     b'{"id":7,"label":"fraud"}'
+    >>> prepare_label(7, "fraud", None, None, "ann", "by").value
+    b'{"id":7,"label":"fraud","by":"ann"}'
     """
     from stream.data.schema import plain_label  # with numpy; who only asks does not need it
     from stream.errors import InvalidRecordError
@@ -135,8 +154,19 @@ def prepare_label(id_: Id, value: Label, w: float | None, when: Time | None) -> 
         do = f" {value}; int(label) or str(label) makes a class of a number" if number else ""
         raise RecordError("label_kind", f"{error.detail}{do}") from None
     id_ = _checked(id_, generate=False)
-    weight = {} if w is None else {"w": w}
-    return Prepared(str(id_), _json({"id": id_, "label": value, **weight}), _ms(when))
+    record: dict[str, object] = {"id": id_, "label": value}
+    if w is not None:
+        record["w"] = w
+    if reporter is not None:
+        from consumers.codecs.json import reporter_name
+
+        if reporter_field is None:
+            raise ConfigError(
+                f"reporter={reporter!r}: [labels] reporter is not set, so the service would not "
+                "read it; set it, or remove the argument"
+            )
+        record[reporter_field] = reporter_name(reporter)
+    return Prepared(str(id_), _json(record), _ms(when))
 
 
 def prepare_features(xs: Iterable[Mapping[str, object]]) -> Iterator[Prepared]:

@@ -32,6 +32,7 @@ class ClientSettings:
     url: str
     topics: TopicNames = field(default_factory=TopicNames)
     id_field: str = "id"
+    reporter_field: str | None = "reporter"
     kafka: Mapping[str, object] = field(default_factory=dict, repr=False)
     read_token: str | None = field(default=None, repr=False)
     write_token: str | None = field(default=None, repr=False)
@@ -78,6 +79,7 @@ class ClientSettings:
                 config.input.observations, config.input.labels, config.predictions_topic
             ),
             id_field=config.input.id,
+            reporter_field=config.labels.reporter,
             kafka=config.kafka,
             timeout=timeout,
             config=config,
@@ -180,6 +182,7 @@ class ClientBase:
         labels: str | None = None,
         predictions: str | None = None,
         id_field: str = "id",
+        reporter_field: str = "reporter",
         kafka: Mapping[str, object] | None = None,
         read_token: str | None = None,
         write_token: str | None = None,
@@ -192,6 +195,7 @@ class ClientBase:
                 url=url,
                 topics=TopicNames(observations, labels, predictions),
                 id_field=id_field,
+                reporter_field=reporter_field,
                 kafka=kafka or {},
                 read_token=read_token,
                 write_token=write_token,

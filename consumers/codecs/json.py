@@ -37,6 +37,7 @@ __all__ = [
     "JsonLabels",
     "JsonObservations",
     "parse",
+    "reporter_name",
 ]
 
 
@@ -368,7 +369,7 @@ class JsonLabels:
                     else _id(id_, keys[i])
                 )
                 if named is not None:
-                    named[i] = _reporter(record.reporter)
+                    named[i] = reporter_name(record.reporter)
                 labels[i], weights[i] = record.label, record.w
             except (msgspec.DecodeError, RecordError):
                 try:
@@ -389,7 +390,7 @@ class JsonLabels:
             raise RecordError("no_label", 'a label record needs "label"')
         if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
             raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
-        who = None if self.reporter is None else _reporter(_at(document, self.reporter))
+        who = None if self.reporter is None else reporter_name(_at(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
 
 
@@ -474,7 +475,7 @@ def _at(document: Mapping[str, Any], name: str) -> Any:
     return document[name] if name in document else _dig(document, name.split("."))
 
 
-def _reporter(value: object) -> str | None:
+def reporter_name(value: object) -> str | None:
     """The name of a reporter; an integer is one too, as text. RecordError for any other value."""
     if value is None:
         return None

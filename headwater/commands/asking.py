@@ -32,7 +32,9 @@ SpamLabelOption = Annotated[
 ]
 
 
-def client(url: str, token: Path | None, timeout: float, retries: int) -> Client:
+def client(
+    url: str, token: Path | None, timeout: float, retries: int, reporter_field: str = "reporter"
+) -> Client:
     """A client of the service.
 
     Parameters
@@ -50,4 +52,11 @@ def client(url: str, token: Path | None, timeout: float, retries: int) -> Client
             found = token.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"--token {token}: cannot be read ({error})") from None
-    return Client(url, read_token=found, write_token=found, timeout=timeout, retries=retries)
+    return Client(
+        url,
+        reporter_field=reporter_field,
+        read_token=found,
+        write_token=found,
+        timeout=timeout,
+        retries=retries,
+    )

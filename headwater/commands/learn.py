@@ -66,6 +66,13 @@ def learn(
     ham_label: Annotated[
         str, typer.Option(metavar="LABEL", help="The label of other mails; by default ham.")
     ] = "ham",
+    reporter: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who calls them so, for a service with reporters."),
+    ] = None,
+    reporter_field: Annotated[
+        str, typer.Option(metavar="FIELD", help="Its [labels] reporter; by default reporter.")
+    ] = "reporter",
 ) -> None:
     """Write mails and their labels to a running service. Each of them may be sent again.
 
@@ -77,6 +84,7 @@ def learn(
     Examples:
       headwater learn --spam ~/Maildir/.Junk --ham ~/Maildir
       headwater learn --spam < mail    # or to correct: it was learned as ham
+      headwater learn --spam --reporter ann < mail
     """
     from consumers.base.errors import ConfigError, HeadwaterError
 
@@ -89,8 +97,8 @@ def learn(
     sides = [_files(spam or (), spam_label), _files(ham or (), ham_label)]
     done = Counts({spam_label: 0, ham_label: 0})
     try:
-        with client_of(url, token, timeout, RETRIES) as client:
-            for counts in _learned(client, sides, field, done):
+        with client_of(url, token, timeout, RETRIES, reporter_field) as client:
+            for counts in _learned(client, sides, field, reporter, done):
                 done = counts
     except HeadwaterError as error:
         if sum(done.labels.values()):
@@ -100,7 +108,11 @@ def learn(
 
 
 def _learned(
-    client: Client, sides: Sequence[list[tuple[Path | None, str]]], field: str, counts: Counts
+    client: Client,
+    sides: Sequence[list[tuple[Path | None, str]]],
+    field: str,
+    reporter: str | None,
+    counts: Counts,
 ) -> Iterator[Counts]:
     """Write all mails; yields what was done so far."""
     from consumers.commands.meter import Meter
@@ -123,7 +135,8 @@ def _learned(
                 records[record["id"]] = (record, mail.label)
             new = [r for id_, (r, _) in records.items() if client.prediction(id_) is None]
             client.observe_many(new)
-            client.label_many(records, [label for _, label in records.values()])
+            given = [label for _, label in records.values()]
+            client.label_many(records, given, reporters=[reporter] * len(given))
             labels = dict(counts.labels)
             for _, label in records.values():
                 labels[label] += 1

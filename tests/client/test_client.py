@@ -87,6 +87,20 @@ def test_observation_and_label_are_written_and_learned(client: Client, service: 
     until(lambda: service.status_feed.view.learned == learned + 1)
 
 
+def test_reporters_are_in_their_field(client: Client, service: Living) -> None:
+    """One by one and together; who is not named has none."""
+    told = client.label("r", "right", reporter="ann")
+    many = client.label_many(["r", "s"], ["right", "left"], reporters=[7, None])
+
+    assert value(service, "ans", told.offset)[1] == {"id": "r", "label": "right", "reporter": "ann"}
+    assert value(service, "ans", many[0].offset)[1]["reporter"] == "7"
+    assert "reporter" not in value(service, "ans", many[1].offset)[1]
+    with pytest.raises(RecordError, match="expected a reporter"):
+        client.label("r", "right", reporter="x" * 257)
+    with pytest.raises(ConfigError, match="as many ids"):
+        client.label_many(["r", "s"], ["right", "left"], reporters=["ann"])
+
+
 def test_many_records_are_written_in_their_order(client: Client, service: Living) -> None:
     """In several chunks; the ids are those that were given or made."""
     n = 1500

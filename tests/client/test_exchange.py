@@ -209,6 +209,8 @@ def test_label_of_nothing_is_refused() -> None:
     with pytest.raises(RecordError, match=r"label_kind: .* got list$"):
         prepare_label(7, [1], None, None)  # type: ignore[arg-type]
     assert prepare_label(7, np.int64(1), None, None).value == b'{"id":7,"label":1}'
+    with pytest.raises(ConfigError, match=r"\[labels\] reporter is not set"):
+        prepare_label(7, 1, None, None, "ann", None)
 
 
 def test_tokens_are_sent_and_not_shown() -> None:

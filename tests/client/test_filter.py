@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.records import Partition
 from headwater import Client
 from headwater.cli import COMMANDS, main
 from headwater.mail import mail_key
@@ -123,6 +125,21 @@ def test_mail_learned_as_the_other_one_is_corrected(service: Living, run: Run) -
 
     assert b"2 as ham; 1 were known" in as_ham[1]
     assert b"1 as spam, 0 as ham; 1 were known" in as_spam[1]
+
+
+def test_labels_have_their_reporter(service: Living, run: Run) -> None:
+    """In the field that the service reads."""
+    who = ("--reporter", "ann", "--reporter-field", "by.user")
+    assert run("learn", "--spam", *who, "--url", service.url, stdin=mail(950, spam=True))[0] == 0
+    at = Partition("ans", 0)
+    end = service._feed.end_offsets([at])[at]
+    (last,) = service._feed.read({at: end - 1}, {at: end})
+
+    assert json.loads(last.values[0]) == {
+        "id": mail_key(mail(950, spam=True)),
+        "label": "spam",
+        "by.user": "ann",
+    }
 
 
 def test_mail_in_both_folders_is_counted(service: Living, run: Run, tmp_path: Path) -> None:
