@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-__all__ = ["encoded"]
+__all__ = ["encoded", "encoded_many"]
 
 
 def _plain(value: object) -> object:
@@ -18,7 +18,8 @@ def _plain(value: object) -> object:
     return item()
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_msgspec = msgspec.json.Encoder(enc_hook=_plain)
+_encode, _encode_lines = _msgspec.encode, _msgspec.encode_lines
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
 _ascii_encoder = json.JSONEncoder(separators=(",", ":"), default=_plain)
 
@@ -44,3 +45,19 @@ def encoded(value: Mapping[str, object]) -> bytes:
         return _encoder.encode(value).encode() if suspect else made
     except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
         return _ascii_encoder.encode(value).encode()
+
+
+def encoded_many(values: Sequence[Mapping[str, object]]) -> list[bytes]:
+    """Each of several records as `encoded` has it, by one call.
+
+    Examples
+    --------
+    >>> encoded_many([{"id": 7}, {"text": "a\\nb"}])
+    [b'{"id":7}', b'{"text":"a\\\\nb"}']
+    """
+    try:
+        lines = _encode_lines(values)
+    except (TypeError, ValueError, RecursionError):  # one of them needs the slow way, or is wrong
+        return list(map(encoded, values))
+    made = [] if b"null" in lines else lines.split(b"\n")[:-1]
+    return made if len(made) == len(values) else list(map(encoded, values))

@@ -362,15 +362,18 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
         id_field=feed.id_field,
         first_id=first,
         labels=feed.labels,
+        ahead=True,
     )
     kind = feed.kind
     began = time.monotonic()
     counts = dict.fromkeys(feed.topics, 0)
 
     def wrote(chunk: list[Outgoing]) -> None:
-        rows = Counter[str]()
-        for record in chunk:
-            rows[record.topic] += feed.count(record)
+        rows = Counter(record.topic for record in chunk)
+        if feed.translator is not None:
+            rows = Counter()
+            for record in chunk:
+                rows[record.topic] += feed.count(record)
         for topic, count in rows.items():
             counts[topic] += count
         meter.advance(rows.total())

@@ -16,7 +16,16 @@ import zstandard
 
 from consumers.base.errors import TransportError
 
-__all__ = ["MOST_BYTES", "MOST_RECORDS", "Columns", "Packed", "Row", "packed", "unpacked"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_RECORDS",
+    "Columns",
+    "Packed",
+    "Row",
+    "packed",
+    "packed_columns",
+    "unpacked",
+]
 
 MOST_RECORDS = 1000
 MOST_BYTES = 2**20  # of a batch before compression, except for one larger record
@@ -66,28 +75,44 @@ def packed(rows: Iterable[Row]) -> list[Packed]:
     >>> list(unpacked(batch.data, "orders.db").rows())
     [(1700, b'7', b'{"amount":1}', None), (1650, None, None, None)]
     """
-    rows = list(rows)
+    columns = list(zip(*rows, strict=True))
+    return packed_columns(*columns) if columns else []
+
+
+def packed_columns(
+    timestamps: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[bytes | None] | None = None,
+) -> list[Packed]:
+    """The same for records as columns, without an object for each record."""
     batches: list[Packed] = []
     at = 0
-    while at < len(rows):
-        run = rows[at : at + MOST_RECORDS]
-        sizes = _sizes(run)
-        if sum(sizes) > MOST_BYTES:
-            run = run[: max(bisect_right(list(accumulate(sizes)), MOST_BYTES), 1)]
-        batches.append(_pack(run))
-        at += len(run)
+    while at < len(timestamps):
+        run = slice(at, at + MOST_RECORDS)
+        columns = [keys[run], values[run]] + ([headers[run]] if headers else [])
+        if sum(sum(map(len, filter(None, column))) for column in columns) > MOST_BYTES:
+            end = bisect_right(list(accumulate(_sizes(columns))), MOST_BYTES)
+            run = slice(at, at + max(end, 1))
+        batches.append(
+            _pack(timestamps[run], keys[run], values[run], headers[run] if headers else None)
+        )
+        at += batches[-1].count
     return batches
 
 
-def _sizes(rows: Sequence[Row]) -> list[int]:
+def _sizes(columns: Iterable[Sequence[bytes | None]]) -> list[int]:
     """The bytes of each row."""
-    _, *columns = zip(*rows, strict=True)
-    lengths = ([len(cell or b"") for cell in column] for column in columns if any(column))
-    return list(map(sum, zip(*lengths, strict=True))) or [0] * len(rows)
+    lengths = ([len(cell or b"") for cell in column] for column in columns)
+    return list(map(sum, zip(*lengths, strict=True)))
 
 
-def _pack(rows: Sequence[Row]) -> Packed:
-    timestamps, keys, values, headers = zip(*rows, strict=True)
+def _pack(
+    timestamps: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[bytes | None] | None,
+) -> Packed:
     first = timestamps[0]
     body = _encode(
         (
@@ -95,12 +120,12 @@ def _pack(rows: Sequence[Row]) -> Packed:
             [timestamp - first for timestamp in timestamps],
             keys,
             values,
-            headers if any(headers) else None,
+            headers if headers and any(headers) else None,
         )
     )
     smaller = zstandard.compress(body, LEVEL)
     data = ZSTD + smaller if len(smaller) < len(body) else PLAIN + body
-    return Packed(len(rows), max(timestamps), data)
+    return Packed(len(timestamps), max(timestamps), data)
 
 
 def unpacked(data: bytes, where: str) -> Columns:

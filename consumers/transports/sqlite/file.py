@@ -23,7 +23,14 @@ import msgspec
 from consumers.base.errors import TransportError
 from consumers.base.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.sqlite.batches import Columns, Packed, Row, packed, unpacked
+from consumers.transports.sqlite.batches import (
+    Columns,
+    Packed,
+    Row,
+    packed,
+    packed_columns,
+    unpacked,
+)
 
 __all__ = ["OFFSET_BITS", "OFFSET_MASK", "Database"]
 
@@ -428,13 +435,15 @@ class Database:
 
     def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Packed]], list[int]]:
         """The batches of each log in order, and the log of each record. Nothing is written."""
+        if not records:
+            return {}, []
         now = int(self.clock() * 1000)
-        alone = self._alone(records)
-        if alone is not None:
-            own = [
-                (now if at is None else at, key, value, None) for _, key, value, at, *_ in records
-            ]
-            return {alone: packed(own)}, [alone] * len(records)
+        topics, keys, values, times, headers, numbers = zip(*records, strict=True)
+        if len(set(topics)) == 1 and not any(headers) and not any(numbers):
+            partitions, first = self._topics.get(topics[0]) or self._topic(topics[0])
+            if partitions == 1:  # as most chunks: without an object for each record
+                at = [now if each is None else each for each in times] if None in times else times
+                return {first: packed_columns(at, keys, values)}, [first] * len(records)
         choose = self._placement.choose
         rows: defaultdict[int, list[Row]] = defaultdict(list)
         logs = []
@@ -447,14 +456,6 @@ class Database:
             rows[log].append((now if timestamp is None else timestamp, key, value, encoded))
             logs.append(log)
         return {log: packed(fresh) for log, fresh in rows.items()}, logs
-
-    def _alone(self, records: Sequence[Outgoing]) -> int | None:
-        """The log of records that are all of one topic with one partition, without headers."""
-        topics, _, _, _, headers, numbers = zip(*records, strict=True) if records else ((),) * 6
-        if len(set(topics)) != 1 or any(headers) or any(numbers):
-            return None
-        partitions, first = self._topics.get(topics[0]) or self._topic(topics[0])
-        return first if partitions == 1 else None
 
     def insert(self, batches: Mapping[int, Sequence[Packed]]) -> dict[int, int]:
         """Write batches inside a transaction. Returns the new end of each log."""

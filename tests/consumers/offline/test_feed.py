@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -214,3 +216,36 @@ def test_delay_that_is_none_is_refused(text: str) -> None:
     """A delay is a number of records or a duration."""
     with pytest.raises(ConfigError, match="expected --delay as a number of records or a duration"):
         parse_delay(text)
+
+
+VALUES = (1.5, -0.0, 1e300, 7, 2**63, True, None, "é\n\u2028", 'a"b', "null", "un", "\ud800",
+          float("inf"), [1, None], {"a": {"b": "x"}}, np.float64(0.1), np.int64(3))  # fmt: skip
+IDS = ("a", "é", "\ud800", 7, np.int64(7), "", None, True, 1.5)
+
+
+@pytest.mark.parametrize("ids", [("a", "é"), (7,), (None,), ("a", 7), (None, "b"), IDS])
+@pytest.mark.parametrize("id_field", ["id", "meta.id"])
+@pytest.mark.parametrize("time_field", [None, "at"])
+def test_records_encoded_together_are_those_encoded_alone(ids, id_field, time_field) -> None:
+    """Bytes, keys and times, or an error, whatever the ids and the values of a block are."""
+    random = Random(repr((ids, id_field, time_field)))
+    for _ in range(60):
+        own, values = random.sample(ids, random.randint(1, len(ids))), VALUES
+        if random.random() < 0.5:
+            values = (1.5, 7, "x", "é")
+        records = []
+        for n in range(random.choice((0, 1, 99, 100, 101, 250))):
+            record = {f"x{i}": random.choice(values) for i in range(random.randint(0, 4))}
+            id_ = random.choice(own)
+            if id_ is not None or random.random() < 0.5:
+                record |= {"meta": {"id": id_}} if "." in id_field else {"id": id_}
+            records.append(record | {"at": 1_700_000_000_000 + n - (random.random() < 1e-3)})
+        options = {"id_field": id_field, "time_field": time_field, "first_id": 40}
+
+        def made(records=records, options=options, **more) -> list[Outgoing] | None:
+            try:
+                return list(timed(records, "obs", start=START, step_ms=2.5, **options, **more))
+            except ConfigError:
+                return None
+
+        assert made(ahead=True) == made()
