@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from consumers.api import contract, inference
+from consumers.api import contract, inference, rspamd
 from consumers.api.api import Api
 from consumers.api.bodies import JSON, LINES, RequestRecords, records_of
 from consumers.api.problems import ProblemError
@@ -158,9 +158,9 @@ async def _infer(asked: Asked) -> Response:
 
 
 async def _rspamd(asked: Asked) -> Response:
-    if asked.request.headers.get("compression"):
-        raise ProblemError(415, "expected a mail without Compression, got one; switch it off")
-    return _json(asked.api.checked(asked.body))
+    headers = asked.request.headers
+    coding = headers.get("content-encoding") or headers.get("compression") or ""
+    return _json(asked.api.checked(rspamd.unpacked(asked.body, coding)))
 
 
 def _check_name(asked: Asked) -> None:

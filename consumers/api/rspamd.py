@@ -6,7 +6,9 @@ required, and symbols. Nothing is ever rejected: the strongest action is `add he
 
 from __future__ import annotations
 
+import zlib
 from base64 import b64encode
+from io import BytesIO
 from math import log
 
 import msgspec
@@ -18,12 +20,52 @@ from consumers.mail.envelope import LARGEST, bare, header_of, mail_key
 from consumers.shard.answer import Answerer
 from stream.decision.risk import named
 
-__all__ = ["REASONS", "checked"]
+__all__ = ["REASONS", "checked", "unpacked"]
 
 REASONS = 5
 SPAM = "spam"
 LEAST = 2.0**-52  # of a probability and of 1 - p, as in scores
+GZIP = 31  # of zlib: with the header and the checksum of gzip
+WINDOW = 2**23  # bytes that a zstd frame may refer back to; more need a level above 19
 ACTIONS = {"spam": "add header", "unsure": "no action", "ham": "no action"}
+
+
+def unpacked(body: bytes, coding: str) -> bytes:
+    """The first bytes of a mail, as many as are looked at.
+
+    Parameters
+    ----------
+    body
+        As it came; the end may be missing.
+    coding
+        The header `Content-Encoding`, or `Compression` as rspamd calls it.
+
+    Raises
+    ------
+    ProblemError
+        The coding is not known (415), or the body does not have it (400).
+
+    Examples
+    --------
+    >>> import gzip
+    >>> unpacked(gzip.compress(b"Subject: hi"), "gzip")
+    b'Subject: hi'
+    """
+    word = coding.strip().lower()
+    try:
+        if word == "zstd":
+            from zstandard import ZstdDecompressor  # most mails are not compressed
+
+            frames = ZstdDecompressor(max_window_size=WINDOW)
+            with frames.stream_reader(BytesIO(body), read_across_frames=True) as mail:
+                return mail.read(LARGEST)
+        if word in ("gzip", "x-gzip"):
+            return zlib.decompressobj(GZIP).decompress(body, LARGEST)
+    except Exception as error:  # each library has its own
+        raise ProblemError(400, f"expected a body in {word}, got another: {error}") from None
+    if word not in ("", "identity"):
+        raise ProblemError(415, f"expected a mail in zstd, gzip or as it is, got {coding[:100]!r}")
+    return body
 
 
 def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> RspamdReply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import math
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import zstandard
 
 from consumers.base.records import Outgoing
 from tests.waiting import until
@@ -110,10 +112,29 @@ def test_long_and_odd_mails_are_answered(service: Living) -> None:
     assert ask(service, pieces).json()["action"] == "add header"  # type: ignore[arg-type]
     assert ask(service, b"\xff\x00\r\n").status_code == 200
     assert ask(service, b"").status_code == 400
-    refused = httpx.post(
-        f"{service.url}/checkv2", content=b"x", headers={"Compression": "zstd"}, timeout=60
-    )
-    assert refused.status_code == 415
+
+
+@pytest.mark.parametrize("header", ["Compression", "Content-Encoding"])
+def test_compressed_mails_have_the_same_answer(service: Living, header: str) -> None:
+    """As rspamc sends them, and as others do; another coding is refused."""
+    plain = mail(903, spam=True)
+    whole = ask(service, plain).json()
+    long = plain + b"x" * 2**25
+
+    def sent(body: bytes, coding: str) -> httpx.Response:
+        headers = HEADERS | {header: coding}
+        return httpx.post(f"{service.url}/checkv2", content=body, headers=headers, timeout=60)
+
+    for coding, packed in (("zstd", zstandard.compress), ("gzip", gzip.compress)):
+        assert sent(packed(plain), coding).json() == whole
+        assert sent(packed(long), coding).json()["action"] == "add header"
+        assert sent(plain, coding).status_code == 400
+        assert sent(b"", coding).status_code == 400
+    assert sent(plain, "identity").json() == whole
+    assert sent(plain, "br").status_code == 415
+    far = zstandard.ZstdCompressionParameters(window_log=27)  # memory that no mail needs
+    wide = zstandard.ZstdCompressor(compression_params=far).compressobj()
+    assert sent(wide.compress(plain) + wide.flush(), "zstd").status_code == 400
 
 
 def test_service_of_other_records_says_so(tmp_path: Path) -> None:
