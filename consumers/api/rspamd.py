@@ -36,7 +36,7 @@ def unpacked(body: bytes, coding: str) -> bytes:
     Parameters
     ----------
     body
-        As it came; the end may be missing.
+        The bytes of the request; the end may be missing.
     coding
         The header `Content-Encoding`, or `Compression` as rspamd calls it.
 
