@@ -164,7 +164,7 @@ def _check_registry(config: Config, report: Report) -> None:
     from consumers.commands.wire import translator_of
     from consumers.schemas.client import subject_of
 
-    translator = translator_of(config)
+    translator = None if config.registry.url is None else translator_of(config)
     if translator is None or translator.message_topic is not None:
         return
     try:

@@ -34,7 +34,9 @@ def test_filter_of_each_format_passes_the_check_and_drains(what: str, capsys: Sa
     check, run, third = (shlex.split(line)[1:] for line in lines)
 
     assert main(check) == 0
-    assert "note" not in capsys.readouterr().out.split("decision")[0]
+    checked = capsys.readouterr().out
+    assert "registry" not in checked
+    assert "note" not in checked.split("decision")[0]
     assert main([*run, "--drain"]) == 0
     assert third[0] in COMMANDS
     assert config.model.type == "SpamScorer"
