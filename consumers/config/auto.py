@@ -35,10 +35,10 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
 
     Examples
     --------
-    >>> auto_of()["experts"][5]
+    >>> auto_of()["experts"][6]
     {'type': 'KNNClassifier'}
     >>> len(auto_of(Schema.of(body="text"))["experts"])
-    4
+    5
     """
     mixed = schema is None or any(field.kind != "text" for field in schema.fields)
     experts = [dict(expert) for expert in (STACKED if mixed else STACKED[:OF_TEXTS])]

@@ -132,7 +132,7 @@ class LearnerConfig(Section):
         "(`SpamScorer`, for messages in two classes), "
         "`river:MODULE.CLASS` (any classifier of river), or `python:MODULE:FUNCTION` (your own "
         "code, see [howto/river.md](howto/river.md)). Default `auto`, which runs several learners "
-        "and two guesses and weighs each by how well it predicted, see docs/learners.md: nobody "
+        "and three guesses and weighs each by how well it predicted, see docs/learners.md: nobody "
         "can know in advance which one fits. The journal keeps the list of its learners. With "
         "parameters or bins, and in journals that began before it was several learners, `auto` is "
         "`MixedNB`.",

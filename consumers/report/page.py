@@ -84,7 +84,7 @@ def report_page(results: Mapping[str, Any], points: Sequence[CurvePoint]) -> str
         parts.append(_chart("Accuracy", "", lambda: charts.accuracy(points)))
         parts.append(_chart("Log loss", "", lambda: charts.log_loss(points)))
     if results["experts"]:
-        note = "By how likely its past predictions were. The first two are guesses."
+        note = "By how likely its past predictions were. ClassShares and NoChange are guesses."
         parts.append(_chart("Weights of the learners", note, lambda: charts.experts(points)))
     if results["challengers"]:
         parts += _contest(results["challengers"], points)

@@ -40,6 +40,7 @@ from stream.learner.base import Learner
 from stream.learner.explain import PRIOR, Explanation
 from stream.learner.registry import learners
 from stream.mixture._kernels import noted as kernels
+from stream.mixture.guesses import NAMED
 from stream.text.bags import hashed_texts
 
 __all__ = ["TOGETHER", "Composed", "PartPredictions", "made", "plain"]
@@ -289,7 +290,7 @@ def made(part: Any) -> Learner:
     name = given.pop("type", None)
     if isinstance(name, str) and name.startswith(RIVER):
         return _of_river(name.removeprefix(RIVER), given)
-    kind = learners().get(name) if isinstance(name, str) else None
+    kind = {**NAMED, **learners()}.get(name) if isinstance(name, str) else None
     if kind is None:
         raise SchemaError(
             'expected a learner, the name of a learner or {"type": NAME, parameters}, got '

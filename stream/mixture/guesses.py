@@ -1,25 +1,26 @@
 """Guesses that use no field: the shares of the classes, and that the label does not change.
 
 Rule: they are experts of a mixture and its baselines. They are not registered as learners of their
-own, because nobody serves a guess.
+own, because nobody serves a guess. The experts of a mixture may name them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Block, Rows, notes_of
+from stream.data.parameters import check_half_life
 from stream.data.schema import Kind, Label
 from stream.data.state import State
 from stream.errors import NotLearnedError, StateError
 from stream.learner.base import Learner, Predictions
 from stream.mixture._kernels import guesses as kernels
 
-__all__ = ["ClassShares", "NoChange"]
+__all__ = ["NAMED", "ClassShares", "Guess", "NoChange"]
 
 HEAVIEST = 1e290  # of a count in a state; never reached
 
@@ -63,7 +64,8 @@ class Guess(Learner):
         memos = np.empty((len(block.rows), 0, 0))
         if self.changes:
             memos = notes_of(block, len(self._classes), self.memo_size)
-        steps = block.op, block.row, label[block.y], block.w, before, self.changes
+        how = self.changes, self.faded(1)
+        steps = block.op, block.row, label[block.y], block.w, before, *how
         state = self._counts, self._stays, self._last, memos
         kernels.progressive(*steps, *state, out.proba, out.known)
 
@@ -81,8 +83,9 @@ class Guess(Learner):
             raise NotLearnedError(f"expected one of the classes {self.classes}, got {old[0]!r}")
         was, now = self._admit_classes([old[0], new[0]]).tolist()
         self._widen()
-        self._counts[was] = max(self._counts[was] - old[1], 0.0)
-        self._counts[now] += new[1]
+        kept = self.faded(age)
+        self._counts[was] = max(self._counts[was] - old[1] * kept, 0.0)
+        self._counts[now] += new[1] * kept
         if age == 0:
             self._last[0] = now
 
@@ -120,6 +123,11 @@ class NoChange(Guess):
 
     If labels come late, the one before is the last label that was known at the prediction.
 
+    Parameters
+    ----------
+    half_life
+        After so many more labels a label counts half. Default None: all count alike.
+
     Examples
     --------
     >>> from stream.mixture.guesses import NoChange
@@ -131,3 +139,15 @@ class NoChange(Guess):
 
     changes: ClassVar[bool] = True
     memo_size = 1
+    added: ClassVar[Mapping[str, Any]] = {"half_life": None}
+
+    def __init__(self, half_life: float | None = None) -> None:
+        self.half_life = check_half_life(half_life)
+        self._begin()
+
+    def faded(self, age: int) -> float:
+        """See `Learner.faded`."""
+        return 1.0 if self.half_life is None else float(2.0 ** (-age / self.half_life))
+
+
+NAMED: Mapping[str, type[Guess]] = {"ClassShares": ClassShares, "NoChange": NoChange}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from stream.mixture._kernels import weigh as kernels
 from stream.mixture.belief import RATES, equal, restored, weights
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
-from stream.mixture.guesses import ClassShares, NoChange
+from stream.mixture.guesses import ClassShares, Guess, NoChange
 from stream.mixture.rest import Rest
 from stream.mixture.stack import NOTED, Stack
 
@@ -40,8 +41,10 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
 )
 # With a stack, which corrects what it uses. But the slow one is so much less sure than it is right
 # that without a correction it would have no weight, and the plain one is best where a line moves.
+# How often the label stays the same may change, and then the guess by all labels is unsure.
 SLOW = {"type": "LogisticRegression", "learning_rate": 0.05}
 STACKED: tuple[Mapping[str, Any], ...] = (
+    {"type": "NoChange", "half_life": 20.0},
     {"type": "MixedNB"},
     {"type": "LogisticRegression", "n_bins": 16},
     {"type": "Calibrated", "learner": SLOW},
@@ -50,10 +53,10 @@ STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "KNNClassifier"},
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
-OF_TEXTS = 4  # the first of these: the next is the second one without numbers, and others read none
+OF_TEXTS = 5  # the first of these: the next is the second one without numbers, and others read none
 FLOOR = 0.001  # the share of the uniform distribution in that of each expert
 MOST_EXPERTS = 32
-GUESSES = 2  # before the experts
+GUESSES = 2  # before the experts, of which the first ones may be guesses too
 
 
 @registered(
@@ -85,12 +88,13 @@ class Mixture(Composed):
         are made with their defaults; or ``{"type": NAME}`` with parameters beside the name, as in a
         configuration. A classifier of river has a name such as
         ``"river:tree.HoeffdingTreeClassifier"``, and beside its parameters it takes `pipeline` (a
-        list of transformers), `seed` and `trust_pickle`. None: a calibrated `MixedNB`, a calibrated
+        list of transformers), `seed` and `trust_pickle`. ``"NoChange"`` with `half_life` is the
+        guess of the last label, by the newest labels. None: a calibrated `MixedNB`, a calibrated
         `KNNClassifier`, and four of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
         pairs; with learning_rate = 0.05, which is not misled by few records; and with learning_rate
         = 1 and half_life = 300, which follows changes faster. With `stack` a `LogisticRegression`
-        with its defaults is added, and only that one and the slow one are calibrated.
-
+        with its defaults and a `NoChange` with half_life = 20 are added, and only that regression
+        and the slow one are calibrated.
     rest
         Whether an expert that hardly counts rests: it neither predicts nor learns for 1,000
         labels or more, see Notes. Default False.
@@ -134,7 +138,8 @@ class Mixture(Composed):
 
     With `rest`, an expert whose mean weight over 1,000 labels was below 0.01 rests for the next
     1,000. Then it is tried for 1,000 labels, and rests for 2,000 if its weight is still low, and at
-    most for 4,000. The first rests begin after 2,000 labels, and the guesses never rest. While an
+    most for 4,000. The first rests begin after 2,000 labels. The two guesses never rest, nor do
+    guesses at the beginning of `experts`. While an
     expert rests, it counts as if it predicted what the others do, so its weight stays the same. The
     bound then holds with the loss of these predictions in place of its own (Freund et al. 1997),
     and unchanged for the guesses. A row that an expert did not predict is learned by its parts as
@@ -191,7 +196,8 @@ class Mixture(Composed):
         n = len(every)
         self._compose(every, n + len(RATES) + NOTED * self.stack)
         self._belief, self._stack = equal(n), Stack(n) if self.stack else None
-        self._rest = Rest(n, always=GUESSES) if self.rest else None
+        guesses = len(list(takewhile(lambda part: isinstance(part, Guess), every)))
+        self._rest = Rest(n, always=guesses) if self.rest else None
 
     @property
     def resting(self) -> list[str]:

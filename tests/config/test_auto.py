@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
+from itertools import pairwise
+from math import log, sqrt
+from random import Random
+from statistics import fmean, stdev
 from typing import Any
 
 import msgspec
@@ -16,7 +19,8 @@ from consumers.config.bins import BinsConfig
 from consumers.config.learner import ModelConfig
 from consumers.journal.records import IdentityRecord, decode, defaults_of, encode, mark_of
 from consumers.shard.models import build, unused
-from stream import Calibrated, Learner, MixedNB, Mixture, Schema
+from stream import Block, Calibrated, Learner, MixedNB, Mixture, Schema
+from stream.data.block import PREDICT_THEN_LEARN
 from stream.data.schema import KINDS
 from stream.mixture.guesses import ClassShares, NoChange
 from stream.mixture.mixture import EXPERTS
@@ -55,7 +59,7 @@ def test_auto_is_a_stacked_mixture() -> None:
 )
 @settings(deadline=None, max_examples=15)
 def test_auto_is_at_most_a_constant_worse_than_guessing(stream, run) -> None:
-    """Of the mixture ln 8 for its eight experts and ln 5 for the share rates; of the stack ln 3 and
+    """Of the mixture ln 10 for its ten experts and ln 5 for the share rates; of the stack ln 3 and
     ln 2; on every stream, with labels at once, beside floored guesses."""
     xs = [{"a": a, "c": str(a)} for a, _ in stream]
     ys = [stream[i // run * run][1] for i in range(len(stream))]
@@ -71,7 +75,28 @@ def test_auto_is_at_most_a_constant_worse_than_guessing(stream, run) -> None:
         loss -= log(p[y]) if y in p else 0.0
         auto.learn_one(x, y)
 
-    assert loss <= min(guesses.values()) + log(8 * 5 * 3 * 2) + 1e-9
+    assert len(auto.expert_weights) == 10
+    assert loss <= min(guesses.values()) + log(10 * 5 * 3 * 2) + 1e-9
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_auto_is_as_often_right_as_the_last_label_where_runs_come_and_go(seed) -> None:
+    """Of 1,000 labels in turn, 98 % and then 40 % are kept, and the others are drawn by chance. The
+    share of all labels that stayed is then right of neither."""
+    rng = Random(seed)
+    ys = ["p"]
+    for i in range(1, 6000):
+        keep = 0.98 if i // 1000 % 2 == 0 else 0.4
+        ys.append(ys[-1] if rng.random() < keep else rng.choice("pqr"))
+    xs = [{"a": rng.gauss(0, 1)} for _ in ys]
+    auto = build(ModelConfig()).declare(Schema.of(a="numeric"))
+    found = auto.progressive_many(Block.of(auto.rows(xs), PREDICT_THEN_LEARN, ys)).dicts()[1000:]
+    right = [max(p, key=p.__getitem__) == y for p, y in zip(found, ys[1000:], strict=True)]
+    stayed = [y == last for last, y in pairwise(ys[999:])]
+    differ = [int(s) - int(r) for s, r in zip(stayed, right, strict=True)]
+
+    error = stdev(differ) / sqrt(len(differ))
+    assert fmean(differ) <= max(0.002, 2 * error)
 
 
 @pytest.mark.parametrize(

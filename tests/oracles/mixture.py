@@ -20,9 +20,11 @@ def floored(p: Shares, classes: list[Label], floor: float = FLOOR) -> Shares:
 
 
 class SlowNoChange:
-    """The last label that was known at the prediction, with the share of labels that equaled it."""
+    """The last label that was known at the prediction, with the share of labels that equaled it.
+    half_life: of what is counted, in labels; half a record, added to each count, does not fade."""
 
-    def __init__(self) -> None:
+    def __init__(self, half_life: float | None = None) -> None:
+        self.kept = 1.0 if half_life is None else 0.5 ** (1 / half_life)
         self.counts: dict[Label, float] = {}
         self.stays, self.moves = 0.5, 0.5
         self.last: Label | None = None
@@ -42,6 +44,9 @@ class SlowNoChange:
 
     def learn(self, y: Label, w: float, before: Label | None) -> None:
         """Count a label; `before` was the last one at its prediction."""
+        fade = lambda count: 0.5 + self.kept * (count - 0.5)  # noqa: E731
+        self.counts = {each: fade(count) for each, count in self.counts.items()}
+        self.stays, self.moves = fade(self.stays), fade(self.moves)
         self.counts[y] = self.counts.get(y, 0.5) + w
         if before is not None and y == before:
             self.stays += w

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-from stream.kernel import kernel
+from stream.kernel import inlined, kernel
 
 PSEUDO = 0.5  # records added to the count of each class, and of each kind of step
+TINY = 1e-200  # a faded count below it is 0: still smaller numbers are slow
 
 
 @kernel
@@ -50,6 +51,15 @@ def before(memo: Any, last: int) -> int:
     return -1
 
 
+@inlined
+def fade(kept: float, counts: Any) -> None:
+    """Multiply counts by the share that one more label leaves of them."""
+    for i in range(counts.shape[0]):
+        counts[i] *= kept
+        if counts[i] < TINY:
+            counts[i] = 0.0
+
+
 @kernel
 def progressive(
     op: Any,
@@ -58,6 +68,7 @@ def progressive(
     w: Any,
     known: int,
     changes: bool,
+    kept: float,
     counts: Any,
     stays: Any,
     last: Any,
@@ -69,7 +80,7 @@ def progressive(
 
     op, row, y, w: as in `Block`, with class codes. last int64 (1,). proba float64 (n_predictions,
     C), seen int64 (n_predictions,). memos float64 (rows, 1 + C, 1), with `changes`: 1 at the last
-    label that was known at the prediction, else 0.
+    label that was known at the prediction, else 0. kept: of `fade`.
     """
     predicted = 0
     for i in range(op.shape[0]):
@@ -87,6 +98,9 @@ def progressive(
                 for c in range(known):
                     memo[1 + c, 0] = 1.0 if c == last[0] else 0.0
         else:
+            if kept < 1.0:
+                fade(kept, counts)
+                fade(kept, stays)
             counts[y[i]] += w[i]
             then = last[0] if op[i] == 2 else before(memo, last[0])
             if then >= 0:

@@ -55,6 +55,11 @@ def slow() -> SlowMixture:
     return SlowMixture([ClassShares(), SlowNoChange(), *experts()])
 
 
+def with_recent() -> Mixture:
+    """The guess of the last label, by the newest labels, is an expert too."""
+    return Mixture([{"type": "NoChange", "half_life": 3}, *experts()])
+
+
 def numbered(n: int, seed: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
     """Records whose label depends on a number; the rule is turned around in the middle."""
     rng = np.random.default_rng(seed)
@@ -141,11 +146,22 @@ def test_fields_that_say_nothing_are_no_worse_than_guessing() -> None:
 
 
 @pytest.mark.parametrize("delay", [1, 7, 40])
-def test_late_label_weighs_what_was_predicted_then(delay) -> None:
+@pytest.mark.parametrize(
+    ("make", "twin_of"),
+    [
+        (lambda: Mixture(experts()), slow),
+        (
+            with_recent,
+            lambda: SlowMixture([ClassShares(), SlowNoChange(), SlowNoChange(3), *experts()]),
+        ),
+    ],
+    ids=["experts", "a recent guess"],
+)
+def test_late_label_weighs_what_was_predicted_then(make, twin_of, delay) -> None:
     """The twin keeps the predictions by id; they are never made again at the label."""
     xs, events = delayed(80, delay)
-    found, _ = run_late(Mixture(experts()), xs, events, 1000, save=False)
-    twin, expected = slow(), []
+    found, _ = run_late(make(), xs, events, 1000, save=False)
+    twin, expected = twin_of(), []
     for row, id_, label in zip(events.row, events.ids, events.labels, strict=True):
         if row >= 0:
             expected.append(twin.predict(xs[row], id_))
@@ -157,12 +173,13 @@ def test_late_label_weighs_what_was_predicted_then(delay) -> None:
 
 
 @pytest.mark.parametrize("delay", [0, 7, 40])
-def test_blocks_and_restarts_change_no_bit_of_late_labels(delay) -> None:
+@pytest.mark.parametrize("make", [lambda: Mixture(experts()), with_recent])
+def test_blocks_and_restarts_change_no_bit_of_late_labels(make, delay) -> None:
     """What the experts predicted travels with the waiting row."""
     xs, events = delayed(90, delay)
-    whole = run_late(Mixture(experts()), xs, events, 1000, save=False)
+    whole = run_late(make(), xs, events, 1000, save=False)
     for size, save in ((1, False), (13, False), (1, True), (29, True)):
-        assert run_late(Mixture(experts()), xs, events, size, save) == whole
+        assert run_late(make(), xs, events, size, save) == whole
 
 
 @pytest.mark.parametrize("delay", [0, 7, 40])
@@ -352,7 +369,47 @@ def test_explanation_sums_to_the_log_odds_whatever_a_field_is_called(name) -> No
     assert why.log_odds == pytest.approx(log(p["p"] / p["q"]), abs=1e-9)
 
 
-@pytest.mark.parametrize("guess", [ClassShares, NoChange])
+@given(
+    st.lists(st.tuples(LABELS, st.sampled_from([1.0, 0.5, 2.0])), min_size=1, max_size=40),
+    st.sampled_from([1.0, 3.0, 30.0]),
+)
+@settings(deadline=None, max_examples=40)
+def test_last_label_counts_by_the_newest_labels(stream, half_life) -> None:
+    """As its twin does, with weights."""
+    fast, twin = NoChange(half_life), SlowNoChange(half_life)
+    for y, w in stream:
+        assert fast.predict_proba_one({}) == pytest.approx(twin.predict_proba_one({}), abs=1e-12)
+        fast.learn_one({}, y, w)
+        twin.learn(y, w, twin.last)
+
+
+def test_count_of_a_corrected_label_is_that_of_the_new_one() -> None:
+    """By its age, where counts fade."""
+    ys = [*"pqqprpp"]
+    corrected, direct = NoChange(half_life=2), NoChange(half_life=2)
+    corrected.learn_many([{}] * len(ys), ys)
+    corrected.correct_rows(corrected.rows([{}]), ("r", 1.0), ("q", 1.0), age=2)
+    direct.learn_many([{}] * len(ys), [*"pqqpqpp"])
+
+    counts = dict(zip(corrected.classes, corrected._counts.tolist(), strict=True))
+    expected = dict(zip(direct.classes, direct._counts.tolist(), strict=True))
+    assert counts == pytest.approx({**expected, "r": 0.0}, abs=1e-12)
+
+
+def test_guess_whose_counts_have_faded_stays_a_distribution() -> None:
+    """A class that is not seen for 100,000 labels."""
+    model = NoChange(half_life=1)
+    model.learn_many([{}] * 100_001, ["p", *["q"] * 100_000])
+
+    assert sum(model.predict_proba_one({}).values()) == pytest.approx(1.0)
+    assert model._counts.tolist() == [0.0, pytest.approx(2.0)]
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [ClassShares, NoChange, lambda: NoChange(half_life=5)],
+    ids=["ClassShares", "NoChange", "NoChange(half_life=5)"],
+)
 def test_laws_hold_for_a_guess(guess) -> None:
     """They are experts, but not registered."""
     check_laws(guess())

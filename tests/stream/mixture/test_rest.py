@@ -125,6 +125,19 @@ def test_resting_expert_neither_predicts_nor_learns() -> None:
     assert sum(model.predict_proba_one({"a": 1.0}).values()) == pytest.approx(1.0)
 
 
+def test_guess_at_the_beginning_of_the_experts_never_rests() -> None:
+    """It costs next to nothing, and must be there when runs begin."""
+    recent = {"type": "NoChange", "half_life": 2}
+    model = Mixture([recent, GaussianNB(), recent], rest=True)
+    rng, rested = Random(0), set()
+    for i in range(400):
+        model.learn_one({"a": i % 2 + rng.gauss(0, 0.1)}, "pq"[i % 2])
+        rested.update(model.resting)
+
+    assert "NoChange(half_life=2.0) 2" in rested
+    assert "NoChange(half_life=2.0)" not in rested
+
+
 def test_expert_that_becomes_right_is_woken_and_believed() -> None:
     """After a long time without use; the rest is at most four periods."""
     model = Mixture([LogisticRegression()], rest=True)
