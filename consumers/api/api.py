@@ -62,11 +62,16 @@ class Api:
         self._seconds = duration_ms(config.serve.timeout) / 1000
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
+        self._stopping = False
         self._translator = Translator(config)
         translator = self._translator
         self._recent = RecentPredictions(
             opened, config.predictions_topic, translator.as_json, translator.observation_as_json
         )
+
+    def stop(self) -> None:
+        """Answer requests that wait for a prediction: the loop commits no more of them."""
+        self._stopping = True
 
     def close(self) -> None:
         """Write what waits, and close the logs."""
@@ -172,7 +177,7 @@ class Api:
         ------
         ProblemError
             As `observe`; or a record became a dead letter (409), or a prediction was not committed
-            in time (504). Both have the places of the records.
+            in time (504) or before a stop (503). These have the places of the records.
         """
         until = time.monotonic() + self._seconds
         ids, places = await self._observed(records, [uuid4().hex.encode() for _ in records.values])
@@ -192,6 +197,13 @@ class Api:
                         f"{id_[:200]!r} was consumed and not predicted; see its dead letter",
                         records=places,
                     )
+            if missing and self._stopping:
+                raise ProblemError(
+                    503,
+                    "the service stops, and the records are written; ask for their predictions by "
+                    "id when it runs again",
+                    records=places,
+                )
             if missing and time.monotonic() >= until:
                 raise _too_late("the predictions are not committed yet; ask for them by id", places)
             if missing:

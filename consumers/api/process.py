@@ -222,6 +222,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
                 pipe.send_bytes(json.dumps(refused - reported).encode())
                 reported = refused.copy()
     except (EOFError, OSError):
+        api.stop()
         server.stop()
         api.close()
         if follower is not None:

@@ -6,6 +6,7 @@ is not read: the connection drops it (`consumers.web.limits`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 
@@ -74,6 +75,9 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
                         body = await read(request, config.max_body_bytes, take)
                     with limit:
                         return await operation.answer(Asked(request, body, api, config, name))
+            except asyncio.CancelledError:  # the server stops, and waits no longer
+                why = "the service stops; what was sent may be written, so send it with the same id"
+                return respond(ProblemError(503, why, {"retry-after": "2"}), operation.path)
             except ProblemError as error:
                 if error.status in REFUSED:
                     request.app.state.page.refused[REFUSED[error.status]] += 1

@@ -377,6 +377,7 @@ def served(
     with ExitStack() as opened_here:
         opened_here.callback(api.close)
         opened_here.callback(server.stop)
+        opened_here.callback(api.stop)
         if serve.enabled and serve.port is not None:
             process = ServingProcess(config, models, app.state.page.refused)
             opened_here.callback(process.close)
