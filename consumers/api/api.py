@@ -70,7 +70,7 @@ class Api:
         )
 
     def stop(self) -> None:
-        """Answer requests that wait for a prediction: the loop commits no more of them."""
+        """Answer requests that wait for a prediction: the loop has ended."""
         self._stopping = True
 
     def close(self) -> None:
@@ -278,7 +278,12 @@ class Api:
         if not self._translator.translates:
             return values
         try:  # in a thread, because the registry may be asked
-            return await asyncio.to_thread(self._translator.records, topic, values)
+            made = asyncio.to_thread(self._translator.records, topic, values)
+            return await asyncio.wait_for(made, self._seconds)
+        except TimeoutError:
+            raise _too_late(
+                "the schema registry did not answer; nothing is written", None
+            ) from None
         except ValueError as error:
             raise ProblemError(422, str(error)) from None
         except HeadwaterError as error:

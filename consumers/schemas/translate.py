@@ -180,6 +180,8 @@ class Translator:
             return msgspec.json.encode(document)
         newest = self._writers.get(topic)
         if newest is None or self._clock() >= newest.until:
+            if newest is not None:  # other threads use it meanwhile, because a registry may be slow
+                self._writers[topic] = newest._replace(until=self._clock() + NEWEST_SECONDS)
             newest = self._writers[topic] = self._renewed(topic, newest)
         return framed(newest.id, newest.write(document))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from consumers.schemas.client import SchemaRegistry, subject_of
 from consumers.schemas.translate import NEWEST_SECONDS, Translator
 from consumers.service.runner import Runner
 from tests.consumers.schemas.registered import FORMATS, Registered
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Said = pytest.CaptureFixture[str]
 ROWS: list[dict[str, Any]] = [
@@ -305,3 +306,30 @@ def test_newest_version_is_asked_for_again() -> None:
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_slow_registry_holds_up_one_thread_only(tmp_path: Path) -> None:
+    """The others write by the schema that they know."""
+    shop = Registered(tmp_path, "avro")
+    now = [0.0]
+    translator = Translator(shop.config, clock=lambda: now[0])
+    document = {"id": "a", "amount": 1.5, "shop": {"city": "Bonn"}}
+    expected = translator.record("visits", document)
+    asked, may = threading.Event(), threading.Event()
+    latest = translator._registry.latest_id
+
+    def slow(subject: str) -> int | None:
+        asked.set()
+        assert may.wait(PATIENCE)
+        return latest(subject)
+
+    translator._registry.latest_id = slow
+    now[0] = NEWEST_SECONDS
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(translator.record, "visits", document)
+        assert asked.wait(PATIENCE)
+        asked.clear()
+        assert translator.record("visits", document) == expected
+        assert not asked.is_set()
+        may.set()
+        assert first.result(PATIENCE) == expected
