@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log
@@ -31,17 +31,20 @@ from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,
+    Features,
     Named,
     features,
     features_in,
     named_features,
     occurrences,
+    of_texts,
+    pieces,
     read,
+    sizes,
 )
 
 __all__ = ["SpamScorer"]
 
-TOGETHER = 2**18  # characters whose features are computed in one call
 ROOM = 2  # enlarging a table doubles it, and the old one exists until it is copied
 KEY, CELL = 4, 4  # bytes
 
@@ -230,9 +233,9 @@ class SpamScorer(Learner):
         why: ExplainedSteps | None = None,
     ) -> None:
         y, at = label[block.y], np.array([0, 0, 0, before, 0, 0], dtype=np.int64)
-        size = _sizes(block.rows)
+        size = sizes(block.rows)
         steps = block.row.size
-        for first, last in [(0, 1)] if steps == 1 else _pieces(size.sum(axis=1)[block.row]):
+        for first, last in [(0, 1)] if steps == 1 else pieces(size.sum(axis=1)[block.row]):
             row, bag = block.row[first:last], np.zeros(1, dtype=np.int64)
             if row.size > 1:
                 row, bag = np.unique(row, return_inverse=True)
@@ -246,15 +249,45 @@ class SpamScorer(Learner):
             run = kernels.progressive if why is None else explained.progressive
             at[:2] = 0
             at[4:] = 0
-            while True:
-                s = self._tables
-                room = tables.room(s.key.size)
-                run(*given, self._growth, at, room, s, out.proba, out.known, *more)
-                if at[0] == last - first:
-                    break
-                self._make_room(at)
+            self._through(run, given, at, out.proba, out.known, *more)
             if why is not None:
                 why.add(self.classes)
+
+    def _through(self, run: Any, given: Sequence[Any], at: NDArray[np.int64], *more: Any) -> None:
+        """Run all steps of a kernel, with room for what they learn."""
+        while True:
+            s = self._tables
+            run(*given, self._growth, at, tables.room(s.key.size), s, *more)
+            if at[0] == given[0].size:
+                return
+            self._make_room(at)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """See `Learner.learn_one`. A record of texts is learned without a block."""
+        plain = type(y) is str and type(w) in (float, int) and w == 1
+        code = self._classes.codes.get(y) if plain else None
+        found = None if code is None or self._declared else of_texts(x)
+        if code is None or found is None:
+            super().learn_one(x, y, w)
+        else:
+            self._alone(LEARN, code, *found)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
+        """See `Learner.predict_proba_one`. A record of texts is predicted without a block."""
+        found = None if self._declared or not len(self._classes) else of_texts(x)
+        if found is None:
+            return super().predict_proba_one(x)
+        return dict(zip(self.classes, self._alone(PREDICT, -1, *found), strict=True))
+
+    def _alone(self, op: int, code: int, found: Features, cut: int) -> list[float]:
+        """Do one step with these features; the probabilities, 0 if it only learns."""
+        n = len(self._classes)
+        at, proba = np.array([0, 0, 0, n, 0, 0], dtype=np.int64), np.zeros((1, n))
+        bag, y, cuts, known = np.array([[0], [code], [cut], [0]], dtype=np.int64)
+        given = np.array([op], dtype=np.int8), bag, y, np.ones(1), cuts, *found
+        self._through(kernels.progressive, given, at, proba, known)
+        made: list[float] = proba[0].tolist()
+        return made
 
     def run_explained(
         self, block: Block, raw: Rows, shares: int
@@ -565,20 +598,3 @@ class SpamScorer(Learner):
 
 def _bytes(places: int, classes: int) -> int:
     return ROOM * places * (KEY + CELL * tables.width(classes))
-
-
-def _sizes(rows: Rows) -> NDArray[np.int64]:
-    """The characters of each text, (rows, texts)."""
-    size = [len(cell or "") for cell in rows.text.ravel().tolist()]
-    return np.array(size, dtype=np.int64).reshape(rows.text.shape)
-
-
-def _pieces(characters: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """First and last + 1 of steps whose rows have at most `TOGETHER` characters together, or that
-    are one step."""
-    end = np.cumsum(characters)
-    first = done = 0
-    while first < end.size:
-        last = max(first + 1, int(np.searchsorted(end, done + TOGETHER, side="right")))
-        yield first, last
-        first, done = last, int(end[last - 1])

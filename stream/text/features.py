@@ -6,10 +6,11 @@ order of a row's features depends on the row only, so fields are sorted by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from math import frexp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,13 +61,18 @@ __all__ = [
     "group_of",
     "named_features",
     "occurrences",
+    "of_texts",
+    "pieces",
     "read",
+    "sizes",
 ]
 
 MOST_CHARACTERS = 2**15  # of each text
 # Parts of a text without letters: between its tokens, and what cannot be seen.
 SPACES, UNSEEN_CHARACTERS = "(space)", "(invisible characters)"
 MASK = 2**64 - 1
+TOGETHER = 2**18  # characters whose features are computed in one call
+NOTHING, NOBODY = np.zeros(0, dtype=np.uint32), np.zeros(2, dtype=np.int64)  # other fields
 
 
 class Features(NamedTuple):
@@ -248,6 +254,34 @@ def _lower(token: str) -> str:
         return token.lower()
     entries = map(_entry, token)
     return "".join(chr(e & 0xFFFFF) for e in entries if (e >> 40) & 7 != DROPPED)
+
+
+def of_texts(x: Mapping[Any, Any]) -> tuple[Features, int] | None:
+    """The features of a record that has texts only, and how many of them are cut; None for another
+    record. The same as by `Rows`, in a fifth of the time.
+
+    Examples
+    --------
+    >>> found, cut = of_texts({"text": "free money"})
+    >>> found.start.tolist(), cut, of_texts({"n": 1})
+    ([0, 2, 12, 17, 17], 0, None)
+    """
+    if type(x) is not dict or not x:
+        return None
+    for name, text in x.items():
+        if type(name) is not str or type(text) is not str:
+            return None
+    names = tuple(x) if len(x) == 1 else tuple(sorted(x))
+    texts = [x[name][:MOST_CHARACTERS] for name in names]
+    size = [*map(len, texts)]
+    room = sum(min(4 * n, MOST_BYTES) + 7 * n + 1 for n in size)
+    code = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<i4")
+    end = np.array([*accumulate(size)], dtype=np.int64)
+    of_row = np.array((0, len(size)), dtype=np.int64)
+    salt = _texts_of(names)[1]
+    read = Texts(code, end, salt, of_row, NOTHING, NOBODY, sum(size), room)
+    cut = sum(n == MOST_CHARACTERS < len(x[name]) for n, name in zip(size, names, strict=True))
+    return features_in(read), cut
 
 
 @lru_cache(maxsize=256)
@@ -517,3 +551,20 @@ def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
             written = window.to_bytes(4, "big").lstrip(b"\0").decode("utf-8", "backslashreplace")
             places = () if word is None else (word.place,)
             yield Named(GRAMS, key_of(window, salt), name, span, f"‹{written}›", places)
+
+
+def sizes(rows: Rows) -> NDArray[np.int64]:
+    """The characters of each text, (rows, texts)."""
+    size = [len(cell or "") for cell in rows.text.ravel().tolist()]
+    return np.array(size, dtype=np.int64).reshape(rows.text.shape)
+
+
+def pieces(characters: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """First and last + 1 of steps whose rows have at most `TOGETHER` characters together, or that
+    are one step."""
+    end = np.cumsum(characters)
+    first = done = 0
+    while first < end.size:
+        last = max(first + 1, int(np.searchsorted(end, done + TOGETHER, side="right")))
+        yield first, last
+        first, done = last, int(end[last - 1])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream import Schema, SchemaError, SpamScorer, State, StateError
-from stream.data.block import PREDICT_THEN_LEARN, Block
+from stream.data.block import PREDICT, PREDICT_THEN_LEARN, Block
 from stream.errors import InvalidRecordError, NotLearnedError
 from stream.linear import evidence
 from tests.oracles.spam import SlowSpamScorer
@@ -456,3 +456,30 @@ def test_half_life_is_bounded(half_life) -> None:
     """Counts of 32 bits are exact only for so many records."""
     with pytest.raises(SchemaError):
         SpamScorer(half_life=half_life)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_calls_with_one_record_are_blocks_of_one_record(classes: int) -> None:
+    """To the bit, whatever the record: texts alone take a shorter way."""
+    rng = np.random.default_rng(classes)
+    words = ["free", "Ünïcode", "v1agra", "世界", "\ud800", "it's", "", "£1"]
+    records: list[dict[str, object]] = [{}, {"text": None}, {"n": 1.5}, {"text": "long " * 7000}]
+    for _ in range(60):
+        names = rng.permutation(["subject", "body", "n"])[: 1 + int(rng.integers(3))]
+        texts = (" ".join(rng.choice(words, 5)) for _ in names)
+        x: dict[str, object] = dict(zip(names.tolist(), texts, strict=True))
+        records.append({**x, "n": 2.0} if "n" in x and rng.random() < 0.5 else x)
+    short, blocks = SpamScorer(), SpamScorer()
+    for i, x in enumerate(records * 2):
+        y, w = f"c{int(rng.integers(classes))}", 1.0 if i % 5 else 2.0
+
+        assert (
+            short.predict_proba_one(x) == blocks.run(Block.of(blocks.rows([x]), PREDICT)).dicts()[0]
+        )
+        short.learn_one(x, y, w)
+        blocks.learn_many([x], [y], w)
+        assert short.fingerprint() == blocks.fingerprint()
+    assert short.overflows == blocks.overflows
+    assert short.overflows["tokens"] == 2
+    with pytest.raises(SchemaError):
+        short.learn_one({"text": "x"}, "c0", True)  # a truth value is no weight
