@@ -1,9 +1,11 @@
 """JSON to columns, and the documents of other wire formats to the same columns.
 
-Rule: the fast path is a typed decoder of msgspec, or a second one if a number is a text that means
-"no value". A record that both reject takes the slow path (`slow`: the standard library, then the
-conversions of `stream.data.schema`). Only the slow path decides whether a record is bad, and why.
-So all paths agree. NaN, which msgspec rejects, counts as a missing value.
+Rule: a block of records is decoded by one compiled call (`compiled`). The records that it does not
+take, and blocks of few records, are decoded one by one: by a typed decoder of msgspec, or by a
+second one if a number is a text that means "no value". A record that both reject takes the slow
+path (`slow`: the standard library, then the conversions of `stream.data.schema`). Only the slow
+path decides whether a record is bad, and why. So all paths agree. NaN, which msgspec rejects,
+counts as a missing value.
 
 A record of another wire format becomes a document of JSON values first (`documents`). From there on
 it takes the same paths.
@@ -23,6 +25,7 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
+from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
 from stream.data import schema as kinds
 from stream.data.block import Rows
@@ -142,6 +145,8 @@ class JsonObservations:
         flat = flat and (rules >= _LITERAL_RULES or not self._dotted)
         self._nested = self._dotted if documents is None else []
         self._typed_decode = self._typed(KIND_TYPES) if flat else None
+        compiled = flat and documents is None and len(set(names)) == len(names)
+        self._blocks = ObservationBlocks(schema, id_field, label_field) if compiled else None
         self._decode_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
         self._blank = (None,) * len(schema.fields)
         self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
@@ -170,6 +175,24 @@ class JsonObservations:
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[Any]) -> DecodedObservations:
         """Columns of the records."""
+        if self._blocks is None or len(values) < FEWEST:
+            return self.one_by_one(keys, values)
+        block = self._blocks.read(keys, values)
+        out = DecodedObservations(block.rows, block.ids, block.labels, {})
+        left = block.left
+        if left:
+            rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
+            out.rows.put(np.array(left), rest.rows)
+            for k, i in enumerate(left):
+                out.ids[i], out.labels[i] = rest.ids[k], rest.labels[k]
+            out.rejected.update((left[k], error) for k, error in rest.rejected.items())
+            out.bad.update((left[k], fields) for k, fields in rest.bad.items())
+        return out
+
+    def one_by_one(
+        self, keys: Sequence[bytes | None], values: Sequence[Any]
+    ) -> DecodedObservations:
+        """As `decode`, without the compiled decoder."""
         n = len(values)
         if self._identified is not None:
             keys = [
@@ -346,9 +369,33 @@ class JsonLabels:
         self._documents = documents
         self.reporter = reporter
         self._typed_decode = _label_decoder(documents, reporter)
+        compiled = documents is None and self._typed_decode is not None
+        self._blocks = LabelBlocks(reporter) if compiled else None
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> DecodedLabels:
         """Columns of the records."""
+        if self._blocks is None or len(values) < FEWEST:
+            return self.one_by_one(keys, values)
+        block = self._blocks.read(keys, values)
+        out = DecodedLabels(block.ids, block.labels, block.weights, {}, block.reporters)
+        left = block.left
+        if left:
+            rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
+            for k, i in enumerate(left):
+                out.ids[i], out.labels[i], out.weights[i] = (
+                    rest.ids[k],
+                    rest.labels[k],
+                    rest.weights[k],
+                )
+                if out.reporters is not None and rest.reporters is not None:
+                    out.reporters[i] = rest.reporters[k]
+            out.rejected.update((left[k], error) for k, error in rest.rejected.items())
+        return out
+
+    def one_by_one(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> DecodedLabels:
+        """As `decode`, without the compiled decoder."""
         n = len(values)
         out = DecodedLabels([""] * n, [None] * n, [1.0] * n, {})
         ids, labels, weights, decode = out.ids, out.labels, out.weights, self._typed_decode

@@ -13,6 +13,7 @@ from pathlib import Path
 from numba.core.event import Event, Listener, install_listener
 
 import stream
+from consumers.codecs.blocks import compile_decoder
 from consumers.config import Config
 from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
@@ -69,6 +70,7 @@ def compile_kernels(
         if config.decision.budget is not None:
             compile_budget(config.decision.budget)
         transport_of(config.input.transport).warm_up()
+        compile_decoder()
 
 
 @contextmanager

@@ -1,0 +1,166 @@
+"""Blocks of JSON observations and labels as columns, by the compiled decoder.
+
+Rule: the columns of a record are those that `json` makes of it one by one. Each record of which
+that is not certain is left to `json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans, label_of
+from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
+from stream.data.block import Rows
+from stream.data.schema import HEAVIEST, Schema
+from stream.join.reporters import LONGEST_REPORTER
+
+__all__ = ["FEWEST", "LabelBlocks", "ObservationBlocks", "compile_decoder"]
+
+FEWEST = 64  # records; for fewer, a call costs more than it saves
+KINDS = {
+    "numeric": JsonKind.NUMBER,
+    "binary": JsonKind.BINARY,
+    "categorical": JsonKind.CATEGORY,
+    "text": JsonKind.TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationBlock:
+    """Rows, ids and labels of a block, and which records are left: theirs have no meaning."""
+
+    rows: Rows
+    ids: list[str]
+    labels: list[object]
+    left: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelBlock:
+    """Ids, labels, weights and reporters of a block, and which records are left."""
+
+    ids: list[str]
+    labels: list[object]
+    weights: list[float]
+    reporters: list[str | None] | None
+    left: list[int]
+
+
+class ObservationBlocks:
+    """Reads blocks of observations.
+
+    Parameters
+    ----------
+    schema, id_field, label_field
+        As of `json.JsonObservations`. The names are distinct.
+    """
+
+    def __init__(self, schema: Schema, id_field: str, label_field: str | None) -> None:
+        self._schema = schema
+        numbers = {name: i for i, name in enumerate(schema.numeric)}
+        others = {name: i for i, name in enumerate((*schema.categorical, *schema.text))}
+        declared = [
+            JsonField(f.name, KINDS[f.kind], (numbers | others)[f.name]) for f in schema.fields
+        ]
+        self._id = len(others)
+        declared.append(JsonField(id_field, JsonKind.ID, self._id, longest=LONGEST_ID))
+        self._label = None if label_field is None else self._id + 1
+        if label_field is not None:
+            declared.append(JsonField(label_field, JsonKind.LABEL, self._id + 1))
+        self._decoder = CompiledDecoder(declared, LARGEST_RECORD)
+
+    def read(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> ObservationBlock:
+        """The columns of a block."""
+        numbers, spans, plain = self._decoder.read(values)
+        n, schema = len(values), self._schema
+        ids = _ids(spans, self._id, keys, plain)
+        labels: list[object] = [None] * n
+        if self._label is not None:
+            labels = spans.objects(self._label, label_of).tolist()
+        rows = Rows.empty(schema, 0)
+        split = len(schema.categorical)
+        other = np.empty((n, self._id), dtype=object)
+        for column in range(self._id):
+            other[:, column] = spans.objects(column) if column < split else spans.each(column)
+        rows.numeric, rows.categorical, rows.text = numbers, other[:, :split], other[:, split:]
+        return ObservationBlock(rows, ids, labels, np.flatnonzero(~plain).tolist())
+
+
+class LabelBlocks:
+    """Reads blocks of label records.
+
+    Parameters
+    ----------
+    reporter
+        The field with the reporter, without dots, or None.
+    """
+
+    def __init__(self, reporter: str | None) -> None:
+        self._reporter = reporter
+        declared = [
+            JsonField("id", JsonKind.ID, 0, longest=LONGEST_ID),
+            JsonField("label", JsonKind.LABEL, 1),
+            JsonField("w", JsonKind.GIVEN, 0),
+        ]
+        if reporter is not None:
+            declared.append(JsonField(reporter, JsonKind.ID, 2, longest=LONGEST_REPORTER))
+        self._decoder = CompiledDecoder(declared, LARGEST_RECORD)
+
+    def read(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> LabelBlock:
+        """The columns of a block."""
+        numbers, spans, plain = self._decoder.read(values)
+        weights = numbers[:, 0]
+        weights[np.isnan(weights)] = 1.0
+        plain &= (weights > 0.0) & (weights <= HEAVIEST) & ~spans.missing(1)
+        ids = _ids(spans, 0, keys, plain)
+        labels: list[object] = spans.objects(1, label_of).tolist()
+        reporters = None if self._reporter is None else spans.objects(2).tolist()
+        left = np.flatnonzero(~plain).tolist()
+        return LabelBlock(ids, labels, weights.tolist(), reporters, left)
+
+
+def _ids(
+    spans: Spans, column: int, keys: Sequence[bytes | None], plain: NDArray[np.bool_]
+) -> list[str]:
+    """The ids of the records, or else their keys. Records without a usable one are not plain."""
+    ids = spans.texts(column, np.arange(len(plain)))
+    absent = np.flatnonzero(spans.missing(column) & plain).tolist()
+    if absent:
+        given = [keys[i] or b"" for i in absent]
+        for i, key in zip(absent, _as_texts(given), strict=True):
+            if 0 < len(key) <= LONGEST_ID:
+                ids[i] = key
+            else:
+                plain[i] = False
+    return ids
+
+
+def _as_texts(keys: list[bytes]) -> list[str]:
+    """The keys as texts; "" for one that is not UTF-8."""
+    try:
+        texts = b"\0".join(keys).decode().split("\0")
+        if len(texts) == len(keys):
+            return texts
+    except UnicodeDecodeError:
+        pass
+    return [_as_text(key) for key in keys]
+
+
+def _as_text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def compile_decoder() -> None:
+    """Decode a block, so that the kernels are compiled."""
+    schema = Schema.of(number="numeric", category="categorical", text="text")
+    value = b'{"id":"a","number":1.5,"category":"b","text":"c","label":true}'
+    ObservationBlocks(schema, "id", "label").read([None], [value])
