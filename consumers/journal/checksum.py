@@ -9,9 +9,11 @@ follows from CRC(A), CRC(B) and the length of B.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.records import Fetched
 
@@ -20,6 +22,7 @@ __all__ = ["RangeChecksum", "checksum", "combined"]
 _POLYNOMIAL = 0xEDB88320  # of CRC-32, reflected: the highest bit is the coefficient of x⁰
 _ONE = 1 << 31
 _BYTE = 1 << 23  # x⁸: one more byte
+_PIECE = 1 << 18  # bytes of cells that are joined
 
 
 def checksum(part: Fetched) -> int:
@@ -28,7 +31,10 @@ def checksum(part: Fetched) -> int:
     for numbers in (part.offsets, part.timestamps):
         crc = zlib.crc32(_numbers(numbers), crc)
     for cells in (part.keys, part.values):
-        crc = _cells(cells, zlib.crc32(_sizes(cells), crc))
+        sizes = _sizes(cells)
+        crc = zlib.crc32(sizes.tobytes(), crc)
+        for piece in _joined(cells, sizes):
+            crc = zlib.crc32(piece, crc)
     return crc
 
 
@@ -58,7 +64,8 @@ class RangeChecksum:
         self.count += len(part)
         fresh: list[Iterable[bytes]] = [[_numbers(part.offsets)], [_numbers(part.timestamps)]]
         for cells in (part.keys, part.values):
-            fresh += [[_sizes(cells)], filter(None, cells)]
+            sizes = _sizes(cells)
+            fresh += [[sizes.tobytes()], _joined(cells, sizes)]
         for i, pieces in enumerate(fresh):
             crc, length = self._columns[i]
             for piece in pieces:
@@ -110,12 +117,20 @@ def _numbers(numbers: Sequence[int]) -> bytes:
     return np.array(numbers, dtype=np.int64).tobytes()
 
 
-def _sizes(cells: Sequence[bytes | None]) -> bytes:
-    return _numbers([-1 if c is None else len(c) for c in cells])
+def _sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The size of each cell; -1: there is no cell."""
+    try:
+        return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
+    except TypeError:
+        return np.array([-1 if cell is None else len(cell) for cell in cells], dtype=np.int64)
 
 
-def _cells(cells: Iterable[bytes | None], crc: int) -> int:
-    """Cell by cell, because joined cells would need the memory twice."""
-    for cell in filter(None, cells):
-        crc = zlib.crc32(cell, crc)
-    return crc
+def _joined(cells: Sequence[bytes | None], sizes: NDArray[np.int64]) -> Iterator[bytes]:
+    """All cells in pieces of about `_PIECE` bytes: all in one would need the memory twice."""
+    ends = np.maximum(sizes, 0).cumsum()
+    cuts = [0, *(np.flatnonzero(np.diff(ends // _PIECE)) + 1).tolist(), len(cells)]
+    for start, stop in pairwise(cuts):
+        if stop - start == 1:
+            yield cells[start] or b""
+        else:
+            yield b"".join(filter(None, cells[start:stop]))
