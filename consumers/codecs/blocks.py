@@ -31,12 +31,17 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ObservationBlock:
-    """Rows, ids and labels of a block, and which records are left: theirs have no meaning."""
+    """Rows, ids and labels of a block, and which records are left: theirs have no meaning.
+
+    `whole` bool (rows,): which ids are integers. `times`: the values of the field of time.
+    """
 
     rows: Rows
     ids: list[str]
     labels: list[object]
     left: list[int]
+    whole: NDArray[np.bool_]
+    times: list[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,20 @@ class ObservationBlocks:
     ----------
     schema, id_field, label_field
         As of `json.JsonObservations`. The names are distinct.
+    time_field
+        A field with a text or an integer, or None.
+    largest
+        Bytes of the largest record that is not left.
     """
 
-    def __init__(self, schema: Schema, id_field: str, label_field: str | None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        id_field: str,
+        label_field: str | None,
+        time_field: str | None = None,
+        largest: int = LARGEST_RECORD,
+    ) -> None:
         self._schema = schema
         numbers = {name: i for i, name in enumerate(schema.numeric)}
         others = {name: i for i, name in enumerate((*schema.categorical, *schema.text))}
@@ -68,10 +84,13 @@ class ObservationBlocks:
         ]
         self._id = len(others)
         declared.append(JsonField(id_field, JsonKind.ID, self._id, longest=LONGEST_ID))
-        self._label = None if label_field is None else self._id + 1
-        if label_field is not None:
-            declared.append(JsonField(label_field, JsonKind.LABEL, self._id + 1))
-        self._decoder = CompiledDecoder(declared, LARGEST_RECORD)
+        self._more = [name for name in (label_field, time_field) if name is not None]
+        declared += [
+            JsonField(name, JsonKind.LABEL, column)
+            for column, name in enumerate(self._more, self._id + 1)
+        ]
+        self._label_field, self._time_field = label_field, time_field
+        self._decoder = CompiledDecoder(declared, largest)
 
     def read(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
@@ -79,17 +98,25 @@ class ObservationBlocks:
         """The columns of a block."""
         numbers, spans, plain = self._decoder.read(values)
         n, schema = len(values), self._schema
-        ids = _ids(spans, self._id, keys, plain)
-        labels: list[object] = [None] * n
-        if self._label is not None:
-            labels = spans.objects(self._label, label_of).tolist()
+        ids, whole = _ids(spans, self._id, keys, plain), spans.integers(self._id)
+        labels, times = (
+            self._objects(spans, name, n) for name in (self._label_field, self._time_field)
+        )
         rows = Rows.empty(schema, 0)
         split = len(schema.categorical)
         other = np.empty((n, self._id), dtype=object)
         for column in range(self._id):
             other[:, column] = spans.objects(column) if column < split else spans.each(column)
         rows.numeric, rows.categorical, rows.text = numbers, other[:, :split], other[:, split:]
-        return ObservationBlock(rows, ids, labels, np.flatnonzero(~plain).tolist())
+        left: list[int] = np.flatnonzero(~plain).tolist()
+        return ObservationBlock(rows, ids, labels, left, whole, times)
+
+    def _objects(self, spans: Spans, name: str | None, n: int) -> list[object]:
+        if name is None:
+            return [None] * n
+        column = self._id + 1 + self._more.index(name)
+        found: list[object] = spans.objects(column, label_of).tolist()
+        return found
 
 
 class LabelBlocks:

@@ -125,6 +125,11 @@ class Spans:
         found: NDArray[np.bool_] = self.spans[:, column, 0] < 0
         return found
 
+    def integers(self, column: int) -> NDArray[np.bool_]:
+        """Which rows have an integer."""
+        found: NDArray[np.bool_] = self.spans[:, column, 2] == INTEGER_SPAN
+        return found & ~self.missing(column)
+
     def texts(self, column: int, rows: Any) -> list[str]:
         """The values of these rows as texts; "" for no value."""
         at = np.asarray(rows, dtype=np.int64)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from consumers.base.records import Batch, Outgoing
     from consumers.config import Config
     from consumers.files.source import FileSource
+    from consumers.offline.columns import ColumnFeed
     from consumers.offline.feed import LateLabels
     from consumers.offline.plot import CurvePoint
-    from consumers.offline.tables import TableFeed
     from consumers.offline.verify import FileVerifier
     from consumers.shard.shard import Outcome, Shard
     from consumers.shard.views import ShardView
@@ -172,7 +172,7 @@ def replay_file(
 
 def _first_reading(
     config: Config, feed: _Feed, inside: LateLabels, *, columns: bool
-) -> tuple[TableFeed | None, Survey]:
+) -> tuple[ColumnFeed | None, Survey]:
     """The records as columns, None if one of them has to be read as JSON; and their counts. Warns
     of declared fields that no record has."""
     tables = _tables(config, feed) if columns else None
@@ -190,31 +190,33 @@ def _first_reading(
     return tables, found
 
 
-def _tables(config: Config, feed: _Feed) -> TableFeed | None:
+def _tables(config: Config, feed: _Feed) -> ColumnFeed | None:
     """The columns of the files, if they have any and their fields are known."""
-    tables = feed.source.tables
-    if tables is None or config.parser:  # the features are in the bytes of a field
+    tables, lines = feed.source.tables, feed.source.lines
+    if (tables or lines) is None or config.parser:  # the features are in the bytes of a field
         return None
     from consumers.base.errors import ConfigError
+    from consumers.offline.lines import LineFeed
     from consumers.offline.tables import TableFeed
 
     try:
         schema = _schema(config, feed, feed.records())
     except ConfigError:
         return None  # the survey of the records finds the first error of the file
-    return TableFeed(
-        tables,
-        schema,
-        topic=feed.topic,
-        id_field=feed.id_field,
-        label_field=config.input.label,
-        labels=feed.labels,
-        time_field=feed.time_field,
-        limit=feed.limit,
-    )
+    options: dict[str, Any] = {
+        "topic": feed.topic,
+        "id_field": feed.id_field,
+        "label_field": config.input.label,
+        "labels": feed.labels,
+        "time_field": feed.time_field,
+        "limit": feed.limit,
+    }
+    if lines is not None:
+        return LineFeed(lines, schema, **options)
+    return None if tables is None else TableFeed(tables, schema, **options)
 
 
-def _surveyed(tables: TableFeed, absent: set[str]) -> Survey | None:
+def _surveyed(tables: ColumnFeed, absent: set[str]) -> Survey | None:
     """The counts of tables, None if a record has to be read as JSON; removes from `absent` the
     fields that occur."""
     with Meter("records read") as meter:

@@ -13,6 +13,7 @@ from consumers.base.missing import MISSING
 from consumers.config.units import counted, shown_url
 from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
+from consumers.files.formats.jsonl import JsonlReader
 from consumers.files.places import place_of
 from consumers.files.registry import format_named, format_of, known_suffixes
 from consumers.files.tables import TableReader
@@ -147,6 +148,13 @@ class FileSource:
         readers = [self._reader(number, file) for number, file in enumerate(self._files)]
         tables = [reader for reader in readers if isinstance(reader, TableReader)]
         return tables if len(tables) == len(readers) else None
+
+    @property
+    def lines(self) -> list[JsonlReader] | None:
+        """A reader of each file, if each line is a record; else None."""
+        readers = [self._reader(number, file) for number, file in enumerate(self._files)]
+        lines = [reader for reader in readers if isinstance(reader, JsonlReader)]
+        return lines if len(lines) == len(readers) else None
 
     def _reader(self, number: int, file: File) -> Reader:
         """The reader of a file; reports what it guesses, once."""

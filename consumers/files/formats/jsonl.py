@@ -35,11 +35,23 @@ class JsonlReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record a line."""
+        for number, line in self._numbered():
+            yield decode(self._file, number, line, self.what)
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines with a record, in UTF-8."""
+        return (line for _, line in self._numbered())
+
+    def record_of(self, line: bytes) -> Record:
+        """The record of a line that is known to have one."""
+        return decode(self._file, 1, line, self.what)
+
+    def _numbered(self) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(self._lines(), 1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark
             if line and not line.isspace():
-                yield decode(self._file, number, line, self.what)
+                yield number, line
 
     def _lines(self) -> Iterator[bytes]:
         """The lines in UTF-8."""

@@ -1,0 +1,195 @@
+"""Files as batches of columns for a shard, without JSON in between.
+
+Rule: the shard gets the records, timestamps, offsets and order that `consumers.offline.evaluate`
+makes of the same file. A file with a value that is not plain, or with times that do not increase,
+is left to that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.base.records import Batch, Partition
+from consumers.codecs.arrow.plain import PlainBatch
+from consumers.codecs.columns import ColumnRecords
+from consumers.codecs.json import DecodedLabels, DecodedObservations
+from consumers.offline.feed import LateLabels, encoded
+from stream.data.block import Rows
+from stream.data.schema import Schema
+
+__all__ = ["ColumnFeed", "ColumnSurvey", "Piece", "Times"]
+
+Times = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class ColumnSurvey:
+    """Counts of a first reading: observations, labels, and the declared fields that occur."""
+
+    records: int = 0
+    labels: int = 0
+    fields: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Piece:
+    """Consecutive observations: their columns, ids, times, and the number of the first one."""
+
+    columns: PlainBatch
+    ids: list[str]
+    times: Times
+    first: int
+    encode: Callable[[int], bytes]
+
+
+@dataclass(slots=True)
+class _Labels:
+    """Labels that wait: ids, labels, and the number or the time at which they are due."""
+
+    ids: list[str] = field(default_factory=list)
+    labels: list[object] = field(default_factory=list)
+    due: list[int] = field(default_factory=list)
+
+    def pop(self, count: int) -> _Labels:
+        """Remove and return the first `count`."""
+        out = _Labels(self.ids[:count], self.labels[:count], self.due[:count])
+        for column in (self.ids, self.labels, self.due):
+            del column[:count]
+        return out
+
+
+class ColumnFeed(ABC):
+    """The records of files, as the shard of a replay gets them.
+
+    Parameters
+    ----------
+    schema
+        The features.
+    topic
+        The topic of the observations.
+    labels
+        How labels come later; None if they are inside.
+    """
+
+    def __init__(self, schema: Schema, topic: str, labels: LateLabels | None) -> None:
+        self._schema, self._topic, self._labels = schema, topic, labels
+
+    @abstractmethod
+    def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
+        """The observations, at most so many at a time; None for some that are not plain."""
+
+    def survey(self, progress: Callable[[int], None]) -> ColumnSurvey | None:
+        """Read all files; None if this feed cannot give their records.
+
+        Parameters
+        ----------
+        progress
+            Called with the number of records read since the last call.
+        """
+        found = ColumnSurvey()
+        latest = -1
+        for piece in self._pieces(max_rows=None):
+            if piece is None or int(piece.times[0]) <= latest or np.any(np.diff(piece.times) <= 0):
+                return None
+            latest = int(piece.times[-1])
+            rows = piece.columns.rows
+            found.records += len(rows)
+            found.labels += sum(label is not None for label in piece.columns.labels)
+            found.fields |= rows.present
+            progress(len(rows))
+        usable = found.records and (self._labels is None or found.labels)
+        return found if usable else None
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """The records in the order of a service, at most `size` observations at a time.
+
+        `survey` has accepted the files before.
+        """
+        waiting, written, end, observed, whole = _Labels(), 0, 0, 0, False
+        for piece in self._pieces(max_rows=size):
+            assert piece is not None  # noqa: S101  the survey saw no other
+            due, at = self._due(waiting, piece)
+            end, observed = int(piece.times[-1]), piece.first + len(piece.ids)
+            whole = piece.columns.whole
+            yield self._batch(piece, due, at, written)
+            written += len(due.ids)
+        if waiting.ids:
+            at = (
+                np.arange(end + 1, end + 1 + len(waiting.ids))
+                if self._by_number
+                else np.array(waiting.due, dtype=np.int64)
+            )
+            last = _nothing(self._schema, observed, whole)
+            yield self._batch(last, waiting, at, written)
+
+    @property
+    def _by_number(self) -> bool:
+        """Whether labels are due after a number of records, not after a duration."""
+        return self._labels is not None and isinstance(self._labels.delay, int)
+
+    def _due(self, waiting: _Labels, piece: Piece) -> tuple[_Labels, Times]:
+        """Add the labels of a piece to those that wait; return those that are due, with times."""
+        if self._labels is None:
+            return _Labels(), np.empty(0, dtype=np.int64)
+        delay, last = self._labels.delay, piece.first + len(piece.ids) - 1
+        numbers: list[int] = (np.arange(len(piece.ids)) + piece.first).tolist()
+        times: list[int] = piece.times.tolist()
+        later = (
+            max(delay, 1) - 1
+            if isinstance(delay, int)
+            else round(delay / timedelta(milliseconds=1))
+        )
+        since = numbers if self._by_number else times
+        for id_, label, at in zip(piece.ids, piece.columns.labels, since, strict=True):
+            if label is not None:
+                waiting.ids.append(id_)
+                waiting.labels.append(label)
+                waiting.due.append(at + later)
+        limit = last if self._by_number else times[-1]
+        due = waiting.pop(int(np.searchsorted(waiting.due, limit, side="right")))
+        at_ms = np.array(due.due, dtype=np.int64)
+        return due, piece.times[at_ms - piece.first] if self._by_number else at_ms
+
+    def _batch(self, piece: Piece, due: _Labels, at: Times, written: int) -> Batch:
+        """Observations and labels in order of time, an observation before a label."""
+        n, m = len(piece.ids), len(due.ids)
+        none: list[object] = [None] * n
+        inside = piece.columns.labels if self._labels is None else none
+        x = DecodedObservations(piece.columns.rows, piece.ids, inside, {})
+        y = DecodedLabels(due.ids, due.labels, [1.0] * m, {})
+        ids, times = [*piece.ids, *due.ids], np.concatenate([piece.times, at])
+        source, index = np.repeat([0, 1], [n, m]), np.concatenate([np.arange(n), np.arange(m)])
+        offsets = index + np.where(source == 0, piece.first, written)
+        if m:
+            order = np.lexsort((source, times))
+            ids = [ids[i] for i in order.tolist()]
+            source, index, offsets, times = (c[order] for c in (source, index, offsets, times))
+
+        def encode(i: int) -> bytes:
+            k = int(index[i])
+            if source[i] == 0:
+                return piece.encode(k)
+            id_ = int(due.ids[k]) if piece.columns.whole else due.ids[k]
+            return encoded({"id": id_, "label": due.labels[k]})
+
+        topics = [self._topic] if self._labels is None else [self._topic, self._labels.topic]
+        partitions = [Partition(topic, 0) for topic in topics]
+        starts = {partitions[0]: (piece.first, piece.first + n, n)} if n else {}
+        if m:
+            starts[partitions[1]] = (written, written + m, m)
+        keys = [id_.encode("utf-8", "replace") for id_ in ids]
+        records = ColumnRecords(x, y, n + m, encode)
+        return Batch(partitions, source, offsets, times, keys, records, starts)
+
+
+def _nothing(schema: Schema, first: int, whole: bool) -> Piece:
+    """No observation, before the labels that are left at the end."""
+    none = np.empty(0, dtype=np.int64)
+    columns = PlainBatch(Rows.empty(schema), [], [], whole=whole)
+    return Piece(columns, [], none, first, lambda _: b"")
