@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.codecs._kernels.numbers import powers
+from consumers.codecs._kernels.numbers import EXACT_POWER, LEAST, MOST
 from consumers.codecs._kernels.records import (
     PADDING,
     PATH,
@@ -101,7 +102,7 @@ class CompiledDecoder:
         spans = np.empty((n, self._spans, 3), dtype=np.int64)
         plain = np.empty(n, dtype=np.bool_)
         blob = np.frombuffer(data, dtype=np.uint8)
-        read_records(blob, starts, self._stamp, self._layout, powers(), numbers, spans, plain)
+        read_records(blob, starts, self._stamp, self._layout, _powers(), numbers, spans, plain)
         self._stamp += n
         return numbers, Spans(blob, spans), plain
 
@@ -220,6 +221,22 @@ def _layout(declared: Sequence[JsonField]) -> Layout:
         np.zeros(count + fields, dtype=np.int64),
         np.zeros((nodes, 2), dtype=np.int64),
     )
+
+
+@cache
+def _powers() -> tuple[NDArray[np.uint64], Floats]:
+    """The powers of five and of ten, see `_kernels.numbers.number`."""
+    table = np.empty((MOST - LEAST + 1, 2), np.uint64)
+    for row, power in enumerate(range(LEAST, MOST + 1)):
+        five: int = 5 ** abs(power)
+        size = five.bit_length()
+        if power >= 0:
+            value = five << 128 - size if size <= 128 else five >> size - 128
+        else:
+            value = (1 << (size + 127 if power >= -27 else 2 * size + 128)) // five + 1
+            value >>= max(value.bit_length() - 128, 0)
+        table[row] = value >> 64, value & (2**64 - 1)
+    return table, np.array([float(10**power) for power in range(EXACT_POWER + 1)])
 
 
 def _slots(names: Sequence[bytes], nodes: Sequence[int]) -> NDArray[np.int64]:

@@ -8,10 +8,9 @@ digits, and those below the normal doubles, are not plain: they are left to the 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from numpy import array, empty, float64, int64, nan, uint64
+from numpy import array, int64, nan, uint64
 
 from consumers.codecs._kernels.words import (
     as_double,
@@ -23,7 +22,7 @@ from consumers.codecs._kernels.words import (
 )
 from stream.kernel import inlined
 
-__all__ = ["NOT_PLAIN", "number", "powers", "skip_number"]
+__all__ = ["EXACT_POWER", "LEAST", "MOST", "NOT_PLAIN", "number", "skip_number"]
 
 NOT_PLAIN = -1
 LEAST, MOST = -342, 308  # the powers of ten with which 19 digits can be a double
@@ -36,26 +35,6 @@ ZEROS, SIXES, UPPER = 0x3030303030303030, 0x0606060606060606, 0xF0F0F0F0F0F0F0F0
 PAIRS = 0x000000FF000000FF
 TENS = array([10**count for count in range(9)], uint64)
 ZERO, MINUS, PLUS, POINT = 48, 45, 43, 46
-
-
-@cache
-def powers() -> Any:
-    """The powers of five as fractions of 128 bits, and the powers of ten that are doubles.
-
-    uint64 (MOST - LEAST + 1, 2), high and low word of each; float64 (EXACT_POWER + 1,). A positive
-    power is rounded down, a negative one up.
-    """
-    table = empty((MOST - LEAST + 1, 2), uint64)
-    for row, power in enumerate(range(LEAST, MOST + 1)):
-        five: int = 5 ** abs(power)
-        size = five.bit_length()
-        if power >= 0:
-            value = five << 128 - size if size <= 128 else five >> size - 128
-        else:
-            value = (1 << (size + 127 if power >= -27 else 2 * size + 128)) // five + 1
-            value >>= max(value.bit_length() - 128, 0)
-        table[row] = value >> 64, value & (2**64 - 1)
-    return table, array([float(10**power) for power in range(EXACT_POWER + 1)], float64)
 
 
 @inlined
@@ -129,7 +108,9 @@ def _exponent(data: Any, at: int) -> Any:
 def number(data: Any, at: int, fives: Any, tens: Any) -> Any:
     """The double nearest to the number at `at`, and where that ends; NOT_PLAIN: not plain.
 
-    data uint8 (n,) with eight bytes after every byte but its padding. fives, tens: `powers`.
+    data uint8 (n,) with eight bytes after every byte but its padding. fives uint64 (MOST - LEAST +
+    1, 2): the powers of five as fractions of 128 bits, a positive one rounded down, a negative one
+    up. tens float64 (EXACT_POWER + 1,): the powers of ten that are doubles.
     """
     negative = byte_at(data, at) == MINUS
     if negative:
