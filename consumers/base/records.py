@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,14 @@ __all__ = [
     "Fetched",
     "Header",
     "Outgoing",
+    "OutgoingColumns",
     "Partition",
     "Record",
     "Topic",
     "TopicSettings",
     "Uncommitted",
     "credible",
+    "followed_by",
     "record_bytes",
 ]
 
@@ -98,6 +100,88 @@ class Outgoing(NamedTuple):
     timestamp: int | None = None
     headers: tuple[Header, ...] = ()
     partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutgoingColumns(Sequence[Outgoing]):
+    """Records of one topic as columns, without headers, and any others after them.
+
+    A transport may write the columns. As a sequence it makes each record when it is asked for.
+
+    Parameters
+    ----------
+    topic
+        Their topic.
+    data
+        uint8: key and value of each record, one after the other.
+    starts, lengths
+        int64, (n,) and (n, 2): where the key of each begins; bytes of key and value. No record
+        lacks one.
+    timestamps, partitions
+        int64, (n,).
+    rest
+        The records after them.
+    """
+
+    topic: str
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    partitions: NDArray[np.int64]
+    rest: Sequence[Outgoing] = ()
+
+    def __len__(self) -> int:
+        return len(self.lengths) + len(self.rest)
+
+    @overload
+    def __getitem__(self, at: int) -> Outgoing: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Outgoing]: ...
+    def __getitem__(self, at: int | slice) -> Outgoing | list[Outgoing]:
+        n = len(self.lengths)
+        if isinstance(at, slice):
+            return [self[i] for i in range(len(self))[at]]
+        i = range(len(self))[at]
+        return self.rest[i - n] if i >= n else next(self._made(slice(i, i + 1)))
+
+    def __iter__(self) -> Iterator[Outgoing]:
+        yield from self._made(slice(None))
+        yield from self.rest
+
+    def _made(self, chosen: slice) -> Iterator[Outgoing]:
+        """Some of the records of the columns."""
+        columns = (self.timestamps[chosen].tolist(), self.partitions[chosen].tolist())
+        for key, value, timestamp, number in zip(*self.cells(chosen), *columns, strict=True):
+            yield Outgoing(self.topic, key, value, timestamp, (), number)
+
+    def cells(self, chosen: slice = slice(None)) -> tuple[list[bytes], list[bytes]]:
+        """Keys and values of the records of the columns, or of some of them."""
+        starts, lengths = self.starts[chosen], self.lengths[chosen]
+        middles = starts + lengths[:, 0]
+        ends = middles + lengths[:, 1]
+        first, last = (int(starts[0]), int(ends[-1])) if starts.size else (0, 0)
+        data = self.data[first:last].tobytes()
+        a, b, c = ((at - first).tolist() for at in (starts, middles, ends))
+        keys = [data[i:j] for i, j in zip(a, b, strict=True)]
+        return keys, [data[i:j] for i, j in zip(b, c, strict=True)]
+
+    def by_partition(self) -> list[tuple[int, OutgoingColumns]]:
+        """The records of the columns by partition, in the order of the first record of each."""
+        numbers, first = np.unique(self.partitions, return_index=True)
+        if numbers.size == 1:
+            return [(int(numbers[0]), replace(self, rest=()))]
+        return [(n, self._of(self.partitions == n)) for n in numbers[np.argsort(first)].tolist()]
+
+    def _of(self, chosen: NDArray[np.bool_]) -> OutgoingColumns:
+        return OutgoingColumns(
+            self.topic,
+            self.data,
+            self.starts[chosen],
+            self.lengths[chosen],
+            self.timestamps[chosen],
+            self.partitions[chosen],
+        )
 
 
 @dataclass(slots=True)
@@ -211,6 +295,13 @@ class Batch:
     def place(self, i: int) -> tuple[Partition, int]:
         """The partition and offset of record `i`."""
         return self.partitions[self.source[i]], int(self.offsets[i])
+
+
+def followed_by(records: Sequence[Outgoing], rest: Sequence[Outgoing]) -> Sequence[Outgoing]:
+    """These records, and the rest after them. Columns remain columns."""
+    if isinstance(records, OutgoingColumns):
+        return replace(records, rest=[*records.rest, *rest]) if rest else records
+    return [*records, *rest]
 
 
 def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from consumers.base.records import Batch, Outgoing, Partition
+from consumers.base.records import Batch, Outgoing, Partition, followed_by
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
-from consumers.shard.outcome import OutputShape, Skip
+from consumers.shard.batches import Skip
+from consumers.shard.outcome import OutputShape
 from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
@@ -64,7 +65,7 @@ def advance(
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
     try:
         outcome = live.shard.process(batch, now, skips=skips, drift=drift, check=check)
-        predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
+        predictions, dead_letters = outcome.predictions(), list(outcome.dead_letters())
     except Exception:
         guard.done()  # the error can be reported, so it is not a crash
         raise
@@ -91,7 +92,7 @@ def advance(
         max_rows=live.shard.spec.max_rows,
     )
     record = journal.written(entry, found.journal, now)
-    outputs = [*predictions, *dead_letters]
+    outputs = followed_by(predictions, dead_letters)
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record

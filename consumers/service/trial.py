@@ -39,7 +39,7 @@ from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import about_of
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
-from consumers.shard.outcome import Skip
+from consumers.shard.batches import Skip
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema

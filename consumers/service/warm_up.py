@@ -14,6 +14,7 @@ from numba.core.event import Event, Listener, install_listener
 
 import stream
 from consumers.codecs.blocks import compile_decoder
+from consumers.codecs.prediction_block import rehearse
 from consumers.config import Config
 from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
@@ -69,6 +70,7 @@ def compile_kernels(
             compile_drift()
         if config.decision.budget is not None:
             compile_budget(config.decision.budget)
+        rehearse()
         transport_of(config.input.transport).warm_up()
         compile_decoder()
 

@@ -17,17 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
-from consumers.base.records import Batch, Header, Outgoing, Partition, Record
+from consumers.base.records import (
+    Batch,
+    Header,
+    Outgoing,
+    OutgoingColumns,
+    Partition,
+    Record,
+)
 from consumers.codecs import json_document
 from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import (
-    DecodedObservations,
     JsonLabels,
     JsonObservations,
 )
 from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
+from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.raw import JsonDocuments, RawDocuments, refused
 from consumers.codecs.registry import prediction_writer, wire_format
@@ -35,10 +42,11 @@ from consumers.codecs.rows import ByRow
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
+from consumers.shard.batches import record_of
 from consumers.shard.cloudevents import event_headers
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
-from stream.decision import BayesDecision, Budget
+from stream.decision import BayesDecision, Budget, Decisions
 from stream.decision.budget import decisions
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
@@ -55,18 +63,7 @@ __all__ = [
     "Outcome",
     "OutputShape",
     "ShardSpec",
-    "Skip",
-    "fields_of",
-    "given_back",
-    "kept",
-    "of_rows",
-    "skipped",
 ]
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Record).decode
-
-Skip = tuple[str, int, int, str]
 
 
 class EarlyLabel(NamedTuple):
@@ -416,8 +413,43 @@ class Outcome:
         out[self.observed] = self.result.against
         return out
 
-    def predictions(self) -> Iterator[Outgoing]:
-        """The prediction records, in order. Encoded on request: a replay does not need them."""
+    def predictions(self) -> Sequence[Outgoing]:
+        """The prediction records, in order. Encoded on request: a replay does not need them.
+
+        By columns where possible, which gives the bytes of `one_by_one`.
+        """
+        spec = self.spec
+        as_json = prediction_writer(spec.wire, spec.predictions_schema) is None
+        plain = as_json and not spec.explain and not spec.cloudevents
+        return self._in_columns() if plain and self.ids else list(self.one_by_one())
+
+    def _in_columns(self) -> OutgoingColumns:
+        batch, spec, observed = self.batch, self.spec, np.array(self.observed, dtype=np.int64)
+        source, times = batch.source[observed], batch.timestamps[observed]
+        data, lengths = encoded_block(
+            PredictionBlock(
+                self._models(),
+                self.ids,
+                self.result.predictions,
+                self.result.predicted,
+                self.result.learned_before + self.learned_before,
+                batch.partitions,
+                source,
+                batch.offsets[observed],
+                None if batch.index is None else batch.index[observed],
+                times,
+                spec.top,
+                self._decided(),
+            )
+        )
+        sizes = lengths.sum(axis=1)
+        starts, times = sizes.cumsum() - sizes, np.minimum(times, self.now)
+        numbers = np.array([p.number for p in batch.partitions], dtype=np.int64)
+        to = numbers[source] % spec.predictions_partitions
+        return OutgoingColumns(spec.predictions, data, starts, lengths, times, to)
+
+    def one_by_one(self) -> Iterator[Outgoing]:
+        """The prediction records, encoded one by one: the slow, obvious implementation."""
         spec, batch, all_made = self.spec, self.batch, self.result.predictions
         n, classes = len(self.observed), all_made.classes
         decided, headers = self._decided(), tuple[Header, ...]()
@@ -432,7 +464,7 @@ class Outcome:
             batch.offsets[self.observed].tolist(),
             batch.rows(self.observed),
             batch.timestamps[self.observed].tolist(),
-            decided,
+            [None] * n if decided is None else decided.done(),
             (self.result.explanations if spec.explain else None) or [None] * n,
             strict=True,
         )
@@ -446,26 +478,28 @@ class Outcome:
                 headers = event_headers(spec.name, (*place, row), id_, ts, content)
             yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), headers, out)
 
-    def _decided(self) -> Sequence[tuple[Label | None, float | None] | None]:
-        """Action and risk of each prediction; None without decisions."""
+    def _decided(self) -> Decisions | None:
+        """The decisions; None without decisions."""
         spec, result = self.spec, self.result
         made = result.verdicts
         if spec.budget is not None and made is not None:
-            by = (spec.budget, result.predictions, made.flagged, made.unsure)
-            return decisions(*by).done()
-        if spec.decision is None:
-            return [None] * len(self.observed)
-        return spec.decision.decide_many(result.predictions).done()
+            return decisions(spec.budget, result.predictions, made.flagged, made.unsure)
+        return None if spec.decision is None else spec.decision.decide_many(result.predictions)
+
+    def _models(self) -> list[tuple[int, tuple[str, str]]]:
+        """From which prediction on a model made them; its name and type."""
+        spec = self.spec
+        return [
+            (at, (name, self.types[name]) if name else (spec.name, spec.model))
+            for at, name in self.result.champions or [(0, "")]
+        ]
 
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""
-        spec, n = self.spec, len(self.observed)
+        spec, n, models = self.spec, len(self.observed), self._models()
         write = prediction_writer(spec.wire, spec.predictions_schema)
-        starts = self.result.champions or [(0, "")]
-        for (at, name), (end, _) in pairwise([*starts, (n, "")]):
-            model = (name, self.types[name]) if name else (spec.name, spec.model)
-            encoder = PredictionEncoder(*model, spec.explain, write)
-            yield from repeat(encoder, end - at)
+        for (at, model), (end, _) in pairwise([*models, (n, ("", ""))]):
+            yield from repeat(PredictionEncoder(*model, spec.explain, write), end - at)
 
     def bad(self) -> Sequence[BadRecord]:
         """The records that are dead letters, in order, with the reason."""
@@ -514,56 +548,3 @@ class Outcome:
             for r, _, _ in self.bad()
             if r.timestamp > self.now
         ]
-
-
-def kept(batch: Batch, i: int) -> bytes:
-    """Record `i` as bytes, which the join keeps for an early label."""
-    return _encode(record_of(batch, i))
-
-
-def record_of(batch: Batch, i: int) -> Record:
-    """Record `i`; of a row, its message has the same key and place."""
-    (topic, number), offset = batch.place(i)
-    timestamp = int(batch.timestamps[i])
-    return Record(topic, number, offset, timestamp, batch.keys[i], batch.values[i])
-
-
-def given_back(raw: bytes) -> Record:
-    """The inverse of `kept`."""
-    return _decode(raw)
-
-
-def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
-    """Which declared fields the first observations have; rejected ones have none."""
-    n = min(first, len(x.rows))
-    present = x.rows.take(np.arange(n)).present
-    return FieldCheck(n - sum(k < n for k in x.rejected), present)
-
-
-def of_rows(
-    values: NDArray[np.bool_], row: Sequence[int], at: Sequence[int], rows: int, records: int
-) -> NDArray[np.bool_]:
-    """Of values of the records of a batch those of its `rows` observations.
-
-    `row` is the row of each event (-1: a label), `at` its record. An unusable observation has no
-    event, and False. Of `values`, those of the first `records` count; what is left out is False.
-    """
-    of, seen = np.array(row, dtype=np.int64), np.flatnonzero(np.array(row, dtype=np.int64) >= 0)
-    whole, out = np.zeros(records, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
-    whole[: len(values)] = values[:records]
-    out[of[seen]] = whole[np.array(at, dtype=np.int64)[seen]]
-    return out
-
-
-def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
-    """Index in the batch to the error of each record that must be skipped."""
-    out: dict[int, RecordError] = {}
-    for topic, number, offset, reason in skips:
-        if Partition(topic, number) not in batch.partitions:
-            continue  # in another piece of the batch
-        source = batch.partitions.index(Partition(topic, number))
-        # There is no match if compaction has removed the record.
-        for at in np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist():
-            why = "a child process died each time it processed this record"
-            out[at] = RecordError(reason, why)  # type: ignore[arg-type]
-    return out

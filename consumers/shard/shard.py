@@ -23,20 +23,10 @@ from consumers.codecs.order import in_order
 from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
+from consumers.shard.batches import Skip, fields_of, given_back, kept, of_rows, skipped
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
-from consumers.shard.outcome import (
-    EarlyLabel,
-    Outcome,
-    OutputShape,
-    ShardSpec,
-    Skip,
-    fields_of,
-    given_back,
-    kept,
-    of_rows,
-    skipped,
-)
+from consumers.shard.outcome import EarlyLabel, Outcome, OutputShape, ShardSpec
 from consumers.shard.pieces import EarlierPieces, digest
 from consumers.shard.refused import refusal
 from consumers.shard.views import (

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from consumers.base.records import Record
+from consumers.base.records import OutgoingColumns, Record
 from consumers.cli import main
 from consumers.config import load as load_config
 from consumers.journal import records as journal
+from consumers.journal.reader import course
+from consumers.service.recovery import rebuild, sources
+from consumers.service.replay import steps
 from consumers.transports import open_log
 from tests.recorded.log import load, read, restore
 
@@ -60,6 +64,27 @@ def test_service_of_the_embedded_log_comes_out_bit_for_bit(name, tmp_path, capsy
     """State, counts and predictions are those of the code that wrote the journal."""
     records = restored(name, tmp_path, f"sqlite:{tmp_path / 'log.db'}")
     comes_out(name, tmp_path, records, capsys)
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_predictions_are_written_in_the_same_bytes(name, tmp_path) -> None:
+    """By columns and one by one: the recorded ones, of all commits that no rollback removed."""
+    records = restored(name, tmp_path, f"sqlite:{tmp_path / 'log.db'}")
+    written = {(r.key, r.timestamp, r.value) for r in records if r.topic == "verdicts"}
+    config = load_config(tmp_path / "svc.toml")
+    with closing(open_log(config.input.transport)) as log:
+        found = sources(config, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        live = rebuild(config, log, found, None, end=1)
+        ahead = course(log, found.journal, live.position, end)
+        outcomes = [outcome for _, outcome in steps(log, found, live, end, ahead)]
+    by_columns = [outcome.predictions() for outcome in outcomes if outcome.ids]
+    again = list(chain.from_iterable(by_columns))
+
+    assert all(isinstance(made, OutgoingColumns) for made in by_columns)
+    assert again == list(chain.from_iterable(outcome.one_by_one() for outcome in outcomes))
+    assert {(r.key, r.timestamp, r.value) for r in again} <= written
+    assert len(again) > len(written) / 2
 
 
 @pytest.mark.kafka

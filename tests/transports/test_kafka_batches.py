@@ -23,6 +23,7 @@ from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import columns, one_by_one, written
 from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
+from tests.consumers.base.test_outgoing import as_columns
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20
@@ -73,6 +74,17 @@ def batches(records: Sequence[Outgoing], compression: int = 0, size: int = 2**18
 def test_batches_are_those_the_client_builds(records, compression, size) -> None:
     """Same bytes, same cuts, whatever keys, values, headers and clocks."""
     assert batches(records, compression, size) == list(appended(records, compression, size))
+
+
+@settings(max_examples=80, deadline=None)
+@given(records_of_a_partition, CODES, st.integers(61, 2000))
+def test_batches_of_columns_are_those_the_client_builds(records, compression, size) -> None:
+    """The same for columns, whose records have keys, values and times, and no headers."""
+    plain = [
+        r._replace(key=r.key or b"", value=r.value or b"", headers=(), partition=0) for r in records
+    ]
+
+    assert batches(as_columns(plain), compression, size) == list(appended(plain, compression, size))
 
 
 @settings(max_examples=80, deadline=None)

@@ -124,14 +124,15 @@ def write_records(
     """Write records from number `first`, as many as fit. Returns bytes, and the next number.
 
     `times` int64 (n,); `parts` uint8: key, value and encoded headers of every record, one after
-    the other; `lengths` int64 (n, 3) of them, -1 for none; `at` int64 (n,): start of the parts of
-    each record; `out` uint8 (size,). At least one is written, and others only up to `limit` bytes.
+    the other; `lengths` int64 (n, 3) of them, -1 for none, headers 0 for none; `at` int64 (n,):
+    start of the parts of each record; `out` uint8 (size,). At least one is written, and others only
+    up to `limit` bytes.
     """
     end = 0
     for i in range(first, times.size):
         delta, offset = times[i] - times[first], i - first
         key, value, headers = lengths[i]
-        body = 1 + _width(delta) + _width(offset) + _sized(key) + _sized(value) + headers
+        body = 1 + _width(delta) + _width(offset) + _sized(key) + _sized(value) + max(headers, 1)
         if i > first and end + _width(body) + body > limit:
             return end, i
         end = _put(out, end, body)
@@ -145,6 +146,9 @@ def write_records(
                 out[end + k] = parts[source + k]
             end += max(length, 0)
             source += max(length, 0)
+        if headers == 0:
+            out[end] = 0
+            end += 1
         for k in range(headers):
             out[end + k] = parts[source + k]
         end += headers

@@ -16,20 +16,21 @@ import numpy as np
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
+from numpy.typing import NDArray
 
-from consumers.base.records import Header, Outgoing
+from consumers.base.records import Header, Outgoing, OutgoingColumns
 from consumers.transports.kafka._kernels import find_records, write_records
 from consumers.transports.kafka.codecs import unpacked
 
 __all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
 
+_Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 Columns = tuple[list[int], list[int], list[bytes | None], list[bytes | None]]
 
 _MAGIC = 2
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
 _SHORTEST = 7  # minimum size of a record in bytes
 _LONGEST = 32  # maximum size of a record without key, value and headers
-_NO_HEADERS = b"\x00"
 
 
 def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> Columns:
@@ -135,28 +136,39 @@ def written(
     compression, batch_size
         Of the producer: number of the codec; maximum size of a batch, unless a record is larger.
     """
+    as_columns = isinstance(records, OutgoingColumns) and not records.rest
+    times, parts, lengths, at = (_spans if as_columns else _joined)(records)
+    size = int(np.maximum(lengths, 0).sum()) + _LONGEST * len(records)
+    out = np.empty(size, dtype=np.uint8)
+    first = 0
+    while first < len(records):
+        size, after = write_records(first, batch_size - _HEADER, times, parts, lengths, at, out)
+        yield _built(out[:size], times[first:after], compression, batch_size), after - first
+        first = after
+
+
+def _spans(records: Any) -> _Parts:
+    """The arguments of `write_records`."""
+    lengths = np.zeros((len(records), 3), dtype=np.int64)
+    lengths[:, :2] = records.lengths
+    return records.timestamps, records.data, lengths, records.starts
+
+
+def _joined(records: Sequence[Outgoing]) -> _Parts:
+    """The same, one by one."""
     now = time.time_ns() // 1_000_000
     times = np.array([now if r[3] is None else r[3] for r in records], dtype=np.int64)
     parts: list[bytes] = []
     for _, key, value, _, headers, _ in records:
-        parts += (key or b"", value or b"", _headers(headers) if headers else _NO_HEADERS)
+        parts += (key or b"", value or b"", _headers(headers) if headers else b"")
     lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)).reshape(-1, 3)
-    ends = lengths.sum(axis=1).cumsum()
-    starts = ends - lengths.sum(axis=1)
+    starts = lengths.sum(axis=1).cumsum() - lengths.sum(axis=1)
     for i, record in enumerate(records):
         if record[1] is None:
             lengths[i, 0] = -1
         if record[2] is None:
             lengths[i, 1] = -1
-    joined = np.frombuffer(b"".join(parts), dtype=np.uint8)
-    out = np.empty(joined.size + _LONGEST * len(records), dtype=np.uint8)
-    first = 0
-    while first < len(records):
-        size, after = write_records(
-            first, batch_size - _HEADER, times, joined, lengths, starts, out
-        )
-        yield _built(out[:size], times[first:after], compression, batch_size), after - first
-        first = after
+    return times, np.frombuffer(b"".join(parts), dtype=np.uint8), lengths, starts
 
 
 def rehearse() -> None:

@@ -22,6 +22,7 @@ from consumers.transports.kafka.producer import (
     BatchProducer,
     PendingSends,
     acknowledged,
+    by_place,
     discard,
     places,
     send,
@@ -259,7 +260,7 @@ class KafkaLog:
                     with self._explained(CONNECT):
                         self._producer = BatchProducer(**self._options.producer(None))
                 for first in range(0, len(placed), _APPENDED):
-                    handed = send(self._producer, placed[first : first + _APPENDED])
+                    handed = send(self._producer, by_place(placed[first : first + _APPENDED]))
                     acknowledged(
                         self._producer, handed, self._options.seconds("delivery_timeout_ms")
                     )

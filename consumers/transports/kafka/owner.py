@@ -23,11 +23,24 @@ from kafka.structs import OffsetAndMetadata
 
 from consumers.base.errors import FencedError, HeadwaterError, TransportError
 from consumers.base.failpoints import reach
-from consumers.base.records import UNBOUNDED, Fetched, Outgoing, Partition, Uncommitted
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Outgoing,
+    OutgoingColumns,
+    Partition,
+    Uncommitted,
+)
 from consumers.transports.kafka.errors import CONNECT, explain, explained, within
 from consumers.transports.kafka.inputs import KafkaInputs
 from consumers.transports.kafka.options import KafkaOptions
-from consumers.transports.kafka.producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka.producer import (
+    BatchProducer,
+    acknowledged,
+    by_place,
+    discard,
+    send,
+)
 from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
@@ -148,10 +161,11 @@ class KafkaOwner:
         """Write everything in one transaction. Returns the offset of the journal record."""
         with self._guarded("commit"):
             producer = self._producer
-            placed = [(record, self._place(record)) for record in (*records, journal)]
+            # The journal record is last, so that its offset is that of the last batch.
+            parts = [*self._parts_of(records), *self._parts_of([journal])]
             reach("before_begin")
             producer.begin_transaction()
-            handed = send(producer, placed)
+            handed = send(producer, parts)
             reach("mid_send")
             # Before the offsets and the commit, because neither of them reports a failure.
             acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))
@@ -159,6 +173,18 @@ class KafkaOwner:
             self._finish(producer, positions)
             reach("after_commit")
             return handed[-1].last_offset
+
+    def _parts_of(
+        self, records: Sequence[Outgoing]
+    ) -> list[tuple[tuple[str, int], Sequence[Outgoing]]]:
+        """The records of each topic and partition. Columns remain columns."""
+        if not isinstance(records, OutgoingColumns):
+            return by_place((record, self._place(record)) for record in records)
+        parts = records.by_partition()
+        if parts:
+            self._place(records[int(records.partitions.argmax())])  # raises unless all exist
+        columns = [((records.topic, number), own) for number, own in parts]
+        return [*columns, *self._parts_of(records.rest)]
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
         """Commit a transaction with only the present offsets, which only an owner can do."""

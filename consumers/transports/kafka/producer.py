@@ -8,7 +8,7 @@ per batch. The client does the rest (sequence numbers, retries, transactions, ac
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,7 +21,17 @@ from consumers.base.failpoints import reach
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import written
 
-__all__ = ["BatchProducer", "PendingSends", "acknowledged", "discard", "places", "send"]
+__all__ = [
+    "BatchProducer",
+    "PendingSends",
+    "acknowledged",
+    "by_place",
+    "discard",
+    "places",
+    "send",
+]
+
+Place = tuple[str, int]
 
 
 class PendingSends:
@@ -127,24 +137,22 @@ def _appending(accumulator: Any) -> Iterator[None]:
         accumulator._appends_in_progress.decrement()
 
 
-def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> list[PendingSends]:
-    """Pass the records to the producer, in order within each partition.
-
-    The last record is in the last of the returned batches.
-    """
-    parts: dict[tuple[str, int], list[Outgoing]] = {}
+def by_place(placed: Iterable[tuple[Outgoing, int]]) -> list[tuple[Place, Sequence[Outgoing]]]:
+    """The records of each topic and partition, in order."""
+    parts: dict[Place, list[Outgoing]] = {}
     for record, number in placed:
         where = (record[0], number)
         if where not in parts:
             parts[where] = []
         parts[where].append(record)
-    if not placed:
-        return []
-    last = (placed[-1][0].topic, placed[-1][1])
-    handed: list[PendingSends] = []
-    for where, records in [*((w, r) for w, r in parts.items() if w != last), (last, parts[last])]:
-        handed += producer.send_many(*where, records)
-    return handed
+    return list(parts.items())
+
+
+def send(
+    producer: BatchProducer, parts: Iterable[tuple[Place, Sequence[Outgoing]]]
+) -> list[PendingSends]:
+    """Pass the records to the producer, part by part. The last record is in the last batch."""
+    return [batch for where, records in parts for batch in producer.send_many(*where, records)]
 
 
 def places(

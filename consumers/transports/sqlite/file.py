@@ -21,7 +21,15 @@ from uuid import uuid4
 import msgspec
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
+from consumers.base.records import (
+    Fetched,
+    Header,
+    Outgoing,
+    OutgoingColumns,
+    Partition,
+    Record,
+    record_bytes,
+)
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.sqlite.batches import (
     Columns,
@@ -437,6 +445,8 @@ class Database:
         """The batches of each log in order, and the log of each record. Nothing is written."""
         if not records:
             return {}, []
+        if isinstance(records, OutgoingColumns):
+            return self._place_columns(records)
         now = int(self.clock() * 1000)
         topics, keys, values, times, headers, numbers = zip(*records, strict=True)
         if len(set(topics)) == 1 and not any(headers) and not any(numbers):
@@ -456,6 +466,19 @@ class Database:
             rows[log].append((now if timestamp is None else timestamp, key, value, encoded))
             logs.append(log)
         return {log: packed(fresh) for log, fresh in rows.items()}, logs
+
+    def _place_columns(self, records: OutgoingColumns) -> tuple[dict[int, list[Packed]], list[int]]:
+        _, first = self._topic(records.topic)
+        batches = {
+            self.log(Partition(records.topic, number)): packed_columns(
+                own.timestamps.tolist(), *own.cells()
+            )
+            for number, own in records.by_partition()
+        }
+        rest, logs = self.place(records.rest)
+        for log, more in rest.items():
+            batches[log] = [*batches.get(log, []), *more]
+        return batches, [*(records.partitions + first).tolist(), *logs]
 
     def insert(self, batches: Mapping[int, Sequence[Packed]]) -> dict[int, int]:
         """Write batches inside a transaction. Returns the new end of each log."""

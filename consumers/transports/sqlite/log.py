@@ -18,6 +18,7 @@ from consumers.base.records import (
     Outgoing,
     Partition,
     Topic,
+    followed_by,
 )
 from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
@@ -199,7 +200,7 @@ class SqliteOwner(FetchingOwner):
     ) -> int:
         """Write everything in one SQL transaction. Returns the offset of the journal record."""
         database = self._database
-        batches, logs = database.place([*records, journal])
+        batches, logs = database.place(followed_by(records, [journal]))
         with database.transaction():
             self.confirm(positions)
             ends = database.insert(batches)

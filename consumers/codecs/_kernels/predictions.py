@@ -1,0 +1,154 @@
+"""The predictions of a block as JSON, each after the id of its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+from numpy import int64
+
+from consumers.codecs._kernels.doubles import put_double, put_whole
+from stream.kernel import inlined, kernel
+
+__all__ = [
+    "ACTION",
+    "COLUMNS",
+    "ID",
+    "INDEX",
+    "KNOWN",
+    "LEARNED",
+    "MODEL",
+    "OFFSET",
+    "PREDICTED",
+    "SOURCE",
+    "TIME",
+    "UNDECIDED",
+    "write_predictions",
+]
+
+# The columns of a prediction. ID, PREDICTED, MODEL, SOURCE and ACTION are numbers of texts.
+# UNDECIDED: 0 with a decision, 1 without, -1 if nothing is decided. INDEX: -1 for a whole message.
+ID, PREDICTED, KNOWN, MODEL, LEARNED, SOURCE, OFFSET, INDEX, TIME, ACTION, UNDECIDED = range(11)
+COLUMNS = 11
+NULL, OPEN, PREDICTION, PROBABILITIES, ROW, AT, DECISION, RISK = range(8)  # the first texts
+COMMA, BRACKET, CLOSED, BRACE = (ord(c) for c in ",[]}")
+
+
+@intrinsic
+def _copy(typing: Any, out: Any, at: Any, data: Any, start: Any, count: Any) -> Any:
+    """Copy bytes between two arrays of uint8 that do not overlap."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to, source = (
+            builder.gep(arrayobj.make_array(kind)(context, builder, args[i]).data, [args[i + 1]])
+            for i, kind in ((0, signature.args[0]), (2, signature.args[2]))
+        )
+        cgutils.raw_memcpy(builder, to, source, args[4], ir.Constant(args[4].type, 1))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, data, types.int64, types.int64), code
+
+
+@kernel
+def _put(out: Any, at: Any, texts: Any, starts: Any, i: Any) -> Any:
+    """Write text `i`. Returns the end."""
+    count = starts[i + 1] - starts[i]
+    _copy(out, at, texts, starts[i], count)
+    return at + count
+
+
+@inlined
+def _put_escaped(out: Any, at: Any, texts: Any, start: Any, end: Any, escapes: Any) -> Any:
+    """Write bytes as a part of a text of JSON. Returns the end."""
+    for k in range(start, end):
+        byte = texts[k]
+        for j in range(1, 1 + int64(escapes[byte, 0])):
+            out[at] = escapes[byte, j]
+            at += 1
+    return at
+
+
+@inlined
+def _rank(p: Any, i: Any, known: Any, ranks: Any) -> Any:
+    """Write the codes of the most probable classes, as many as fit. Of equal ones the first is
+    first. Returns how many there are."""
+    n = 0
+    for c in range(known):
+        if n == ranks.size and p[i, c] <= p[i, ranks[n - 1]]:
+            continue
+        j = min(n, ranks.size - 1)
+        n = j + 1
+        while j > 0 and p[i, ranks[j - 1]] < p[i, c]:
+            ranks[j] = ranks[j - 1]
+            j -= 1
+        ranks[j] = c
+    return n
+
+
+@kernel
+def write_predictions(
+    texts: Any,
+    starts: Any,
+    labels: int,
+    columns: Any,
+    p: Any,
+    bits: Any,
+    risks: Any,
+    ranks: Any,
+    escapes: Any,
+    powers: Any,
+    out: Any,
+    lengths: Any,
+) -> None:
+    """Write the id and the prediction of each record.
+
+    `texts` uint8 and `starts` int64: the texts, one after the other, and where each begins and the
+    last ends; `labels`: the number of the first class; `columns` int64 (n, COLUMNS); `p` float64
+    (n, classes), `bits` the same as uint64; `risks` uint64 (n,): the bits of the risks; `ranks`
+    int64 (top,), at least 1: scratch; `escapes` uint8 (256, 7): size and bytes of each byte in a
+    text of JSON; `powers`: see `doubles`; `out` uint8: large enough; `lengths` int64 (n, 2): bytes
+    of id and prediction.
+    """
+    at = 0
+    for i in range(columns.shape[0]):
+        start, id_ = at, columns[i, ID]
+        at = _put(out, at, texts, starts, id_)
+        lengths[i, 0] = at - start
+        start = at
+        at = _put(out, at, texts, starts, OPEN)
+        at = _put_escaped(out, at, texts, starts[id_], starts[id_ + 1], escapes)
+        at = _put(out, at, texts, starts, PREDICTION)
+        at = _put(out, at, texts, starts, columns[i, PREDICTED])
+        at = _put(out, at, texts, starts, PROBABILITIES)
+        for j in range(_rank(p, i, columns[i, KNOWN], ranks)):
+            if j:
+                out[at] = COMMA
+                at += 1
+            out[at] = BRACKET
+            at = _put(out, at + 1, texts, starts, labels + ranks[j])
+            out[at] = COMMA
+            at = put_double(out, at + 1, bits[i, ranks[j]], powers)
+            out[at] = CLOSED
+            at += 1
+        at = put_whole(out, _put(out, at, texts, starts, columns[i, MODEL]), columns[i, LEARNED])
+        at = put_whole(out, _put(out, at, texts, starts, columns[i, SOURCE]), columns[i, OFFSET])
+        if columns[i, INDEX] >= 0:
+            at = put_whole(out, _put(out, at, texts, starts, ROW), columns[i, INDEX])
+        at = put_whole(out, _put(out, at, texts, starts, AT), columns[i, TIME])
+        if columns[i, UNDECIDED] >= 0:
+            at = _put(out, at, texts, starts, DECISION)
+            at = _put(out, at, texts, starts, columns[i, ACTION])
+            at = _put(out, at, texts, starts, RISK)
+            if columns[i, UNDECIDED]:
+                at = _put(out, at, texts, starts, NULL)
+            else:
+                at = put_double(out, at, risks[i], powers)
+            out[at] = BRACE
+            at += 1
+        out[at] = BRACE
+        at += 1
+        lengths[i, 1] = at - start
