@@ -421,7 +421,7 @@ class _Run:
 
         config, shard = self.config, self.shard
         compile_kernels(config, say)
-        size = config.commit.max_records
+        size = config.commit.usual_records
         apart = -(-self.total // plot.POINTS)
         if self.drawn:
             size = min(size, apart)

@@ -273,7 +273,7 @@ class RecordsToWrite:
     @property
     def most_rows(self) -> int:
         """How many observations are written as one message, where messages have rows."""
-        limit = MESSAGE_ROWS if self.settings is None else self.settings.commit.max_records
+        limit = MESSAGE_ROWS if self.settings is None else self.settings.commit.usual_records
         return min(MESSAGE_ROWS, limit)
 
     def count(self, record: Outgoing) -> int:

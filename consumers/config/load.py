@@ -87,7 +87,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     ... input = {transport = "sqlite:log.db", observations = "pages"}
     ... model = {type = "GaussianNB"}
     ... ''')
-    >>> config.predictions_topic, config.commit.max_records
+    >>> config.predictions_topic, config.commit.usual_records
     ('phishing-predictions', 5000)
     >>> parse('nam = "phishing"', source="feed.toml")
     Traceback (most recent call last):

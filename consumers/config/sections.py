@@ -297,6 +297,9 @@ class OutputConfig(Section):
     )
 
 
+USUAL_RECORDS, MOST_RECORDS = 5_000, 20_000
+
+
 class CommitConfig(Section):
     """When and how outputs are committed."""
 
@@ -310,13 +313,15 @@ class CommitConfig(Section):
         "prediction makes the sums of its consumers wrong.",
     )
 
-    max_records: int = Field(
-        default=5_000,
+    max_records: int | None = Field(
+        default=None,
         ge=1,
         le=100_000,
         description="Maximum number of records in a commit. Each row of an Arrow message counts, "
-        "and a message with more rows is a dead letter. Default 5,000: the fixed cost of a "
-        "transaction is small per record, and a crash repeats little work.",
+        "and a message with more rows is a dead letter. Default: 5,000, because the fixed cost of "
+        "a transaction is then small per record and a crash repeats little work; up to 20,000 "
+        "while at least as many records wait, because a backlog ends sooner with fewer "
+        "transactions. Rows of a message: at most 5,000 by default.",
     )
     max_bytes: Size = Field(
         default=16 * 2**20,
@@ -325,7 +330,7 @@ class CommitConfig(Section):
         description="Maximum size of the records in a commit. A record counts as its key, "
         "its value and 128 bytes; a larger record is committed alone. It bounds memory: "
         "records of at most twice this size, and one more per partition, wait to be merged. A "
-        "commit has fewer than `max_records` records if their predictions would be larger, "
+        "commit has fewer records if their predictions would be larger, "
         "for example with hundreds of classes or explanations. It changes no prediction. "
         "Default 16 MiB: 5,000 records of 3 kB, far below the 1 GiB of a small container. A "
         "start reads larger journal records, of an earlier version or setting, in pieces of "
@@ -339,6 +344,16 @@ class CommitConfig(Section):
         "100: a prediction is visible soon, with at most ten transactions a second on a slow "
         "input.",
     )
+
+    @property
+    def usual_records(self) -> int:
+        """Maximum number of records in a commit, and of rows in a message."""
+        return USUAL_RECORDS if self.max_records is None else self.max_records
+
+    @property
+    def most_records(self) -> int:
+        """Maximum number of records in a commit while at least as many wait."""
+        return MOST_RECORDS if self.max_records is None else self.max_records
 
 
 class JournalConfig(Section):

@@ -42,6 +42,7 @@ from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
+from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
@@ -361,7 +362,7 @@ class Runner:
     ) -> bool:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         merge.seek(live.shard.positions)
-        due, grown = _Due(self._config, live), False
+        due, grown = SnapshotDue(self._config, live), False
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
             watch = LogWatch(self._config, self._log, found, live, time.monotonic)
@@ -369,10 +370,10 @@ class Runner:
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
+        ends: Mapping[Partition, int] = {}
         confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
         while not self._stop.is_set():
-            most = live.shard.records_within(found.max_bytes)
-            size = min(self._config.commit.max_records, most)
+            size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)
             with self._keeping(due, live, writer):
                 batch, clock = self._gather(owner, merge, live, size)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
@@ -423,7 +424,7 @@ class Runner:
         return grown
 
     @contextmanager
-    def _keeping(self, due: _Due, live: LiveShard, writer: SnapshotWriter) -> Iterator[None]:
+    def _keeping(self, due: SnapshotDue, live: LiveShard, writer: SnapshotWriter) -> Iterator[None]:
         """Write a snapshot if the log fails here, while no batch is being processed.
 
         The consumed records may no longer exist in the log, and the model would be lost with them.
@@ -540,31 +541,6 @@ class Runner:
         self.status_feed.snapshot_not_written(str(error))
         what = "the next snapshot is copied again" if copied else "a restart will replay more"
         log.error("%s; the service continues, %s", error, what)
-
-
-class _Due:
-    """Whether a snapshot is due: after a number of records, or a time with at least one."""
-
-    def __init__(self, config: Config, live: LiveShard) -> None:
-        self._every = config.snapshots.every_records
-        self._seconds = config.snapshots.every_seconds
-        # A shard taken over from a standby is not in a snapshot yet.
-        self._records = live.replayed if live.rebuilt else max(1, live.replayed)
-        self._seen = live.shard.records
-        self._at = time.monotonic()
-
-    @property
-    def changed(self) -> bool:
-        return self._records > 0
-
-    def __call__(self, live: LiveShard) -> bool:
-        seen = live.shard.records
-        self._records, self._seen = self._records + seen - self._seen, seen
-        late = self.changed and time.monotonic() - self._at >= self._seconds
-        if not late and self._records < self._every:
-            return False
-        self._records, self._at = 0, time.monotonic()
-        return True
 
 
 def _reached(

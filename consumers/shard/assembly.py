@@ -98,7 +98,7 @@ def shard_of(
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
         imported=imported,
-        max_rows=0 if wire_format(wire).rows is None else config.commit.max_records,
+        max_rows=0 if wire_format(wire).rows is None else config.commit.usual_records,
     )
     return Shard(spec, learner)
 

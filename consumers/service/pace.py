@@ -1,0 +1,60 @@
+"""When a snapshot is due, and how many records a commit has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from consumers.base.records import Partition
+from consumers.config import Config
+from consumers.config.sections import CommitConfig
+from consumers.service.live import LiveShard
+from consumers.shard.shard import Shard
+
+__all__ = ["SnapshotDue", "commit_size"]
+
+
+def commit_size(
+    commit: CommitConfig, shard: Shard, max_bytes: int, ends: Mapping[Partition, int]
+) -> int:
+    """Maximum number of records in the next commit.
+
+    More while the shard is behind. Then no record waits longer because of it: the records that
+    wait fill the commit at once. The size depends on the time at which it is asked for, which
+    changes no prediction, because a replay follows the journaled ranges.
+
+    Parameters
+    ----------
+    max_bytes
+        What the predictions may take.
+    ends
+        Known end of each input, or of some.
+    """
+    waiting = sum(max(0, end - shard.positions.get(p, end)) for p, end in ends.items())
+    size = commit.most_records if waiting >= commit.most_records else commit.usual_records
+    return min(size, shard.records_within(max_bytes))
+
+
+class SnapshotDue:
+    """Whether a snapshot is due: after a number of records, or a time with at least one."""
+
+    def __init__(self, config: Config, live: LiveShard) -> None:
+        self._every = config.snapshots.every_records
+        self._seconds = config.snapshots.every_seconds
+        # A shard taken over from a standby is not in a snapshot yet.
+        self._records = live.replayed if live.rebuilt else max(1, live.replayed)
+        self._seen = live.shard.records
+        self._at = time.monotonic()
+
+    @property
+    def changed(self) -> bool:
+        return self._records > 0
+
+    def __call__(self, live: LiveShard) -> bool:
+        seen = live.shard.records
+        self._records, self._seen = self._records + seen - self._seen, seen
+        late = self.changed and time.monotonic() - self._at >= self._seconds
+        if not late and self._records < self._every:
+            return False
+        self._records, self._at = 0, time.monotonic()
+        return True
