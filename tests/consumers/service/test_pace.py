@@ -1,0 +1,76 @@
+"""How many records a commit has: more while the shard is behind, never more than is set."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import pytest
+
+from consumers.base.records import Partition
+from consumers.config import parse, sections
+from consumers.journal import records as journal
+from consumers.service.pace import commit_size
+from consumers.service.runner import Runner
+from consumers.transports import open_log
+from tests.consumers.feeds import config_text, fill, phishing, shard
+
+PLACE = Partition("obs", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "waiting", "size"),
+    [
+        ("", 0, 5_000),
+        ("", 19_999, 5_000),
+        ("", 20_000, 20_000),
+        ("max_records = 7", 10**6, 7),
+        ("max_records = 50_000", 0, 50_000),
+    ],
+)
+def test_commit_grows_while_enough_records_wait(given, waiting, size) -> None:
+    """Unless the size is set. An input with an unknown end counts as read."""
+    text = config_text("memory:pace", ["a"]).replace("max_records = 50\n", f"{given}\n")
+    commit, machine = parse(text).commit, shard()
+    machine.positions = {PLACE: 100, Partition("ans", 0): 5}
+
+    assert commit_size(commit, machine, 2**40, {PLACE: 100 + waiting}) == size
+    assert commit_size(commit, machine, 2**40, {}) == commit.usual_records
+
+
+def test_bytes_bound_a_grown_commit() -> None:
+    """Predictions may take `max_bytes`."""
+    text = config_text("memory:pace", ["a"]).replace("max_records = 50\n", "")
+    machine = shard()
+    machine.positions = {PLACE: 0}
+    size = commit_size(parse(text).commit, machine, 2**23, {PLACE: 10**6})
+
+    assert 5_000 < size == machine.records_within(2**23) < 20_000
+
+
+def test_service_with_a_backlog_writes_the_same_in_fewer_commits(tmp_path, monkeypatch) -> None:
+    """Large commits at first, then the usual ones."""
+    monkeypatch.setattr(sections, "USUAL_RECORDS", 50)
+    monkeypatch.setattr(sections, "MOST_RECORDS", 400)
+    found = []
+    for name, given in (("set", "max_records = 50\n"), ("free", "")):
+        url = f"sqlite:{tmp_path}/{name}.db"
+        text = config_text(url, list(phishing(1)[0][0])).replace("max_records = 50\n", given)
+        config = parse(text, directory=tmp_path / name)
+        with closing(open_log(url)) as log:
+            fill(log, phishing())
+            Runner(config, log, threading.Event(), drain=True).run()
+            places = [Partition(topic, 0) for topic in ("svc-predictions", "svc-journal")]
+            ends = log.end_offsets(places)
+            chunks = list(log.read(dict.fromkeys(places, 0), ends))
+        made = [v for c in chunks if c.partition == places[0] for v in c.values]
+        entries = [journal.decode(v) for c in chunks if c.partition == places[1] for v in c.values]
+        commits = [entry for entry in entries if isinstance(entry, journal.CommitRecord)]
+        found.append((made, [sum(r.count for r in commit.ranges) for commit in commits]))
+
+    (slow, usual), (fast, grown) = found
+    assert slow == fast
+    assert len(fast) == 1250
+    assert max(usual) == 50
+    assert (max(grown), grown[-2]) == (400, 50)
+    assert grown[0] <= 50, "nothing is known before the first"
