@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np import arrayobj
 from numpy import int64
 
+from consumers.base._kernels import copy_bytes
 from consumers.codecs._kernels.doubles import put_double, put_whole
 from stream.kernel import inlined, kernel
 
@@ -38,26 +34,11 @@ NULL, OPEN, PREDICTION, PROBABILITIES, ROW, AT, DECISION, RISK = range(8)  # the
 COMMA, BRACKET, CLOSED, BRACE = (ord(c) for c in ",[]}")
 
 
-@intrinsic
-def _copy(typing: Any, out: Any, at: Any, data: Any, start: Any, count: Any) -> Any:
-    """Copy bytes between two arrays of uint8 that do not overlap."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, source = (
-            builder.gep(arrayobj.make_array(kind)(context, builder, args[i]).data, [args[i + 1]])
-            for i, kind in ((0, signature.args[0]), (2, signature.args[2]))
-        )
-        cgutils.raw_memcpy(builder, to, source, args[4], ir.Constant(args[4].type, 1))
-        return context.get_dummy_value()
-
-    return types.void(out, types.int64, data, types.int64, types.int64), code
-
-
 @kernel
 def _put(out: Any, at: Any, texts: Any, starts: Any, i: Any) -> Any:
     """Write text `i`. Returns the end."""
     count = starts[i + 1] - starts[i]
-    _copy(out, at, texts, starts[i], count)
+    copy_bytes(out, at, texts, starts[i], count)
     return at + count
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy import int64, uint64
 
+from consumers.base._kernels import copy_bytes
 from stream.kernel import kernel
 
 NOWHERE = -1  # a missing key or value; also a number without an end
@@ -142,14 +143,13 @@ def write_records(
         source = at[i]
         for length in (key, value):
             end = _put(out, end, length)
-            for k in range(length):
-                out[end + k] = parts[source + k]
-            end += max(length, 0)
-            source += max(length, 0)
+            length = max(length, 0)
+            copy_bytes(out, end, parts, source, length)
+            end += length
+            source += length
         if headers == 0:
             out[end] = 0
             end += 1
-        for k in range(headers):
-            out[end + k] = parts[source + k]
+        copy_bytes(out, end, parts, source, headers)
         end += headers
     return end, times.size
