@@ -155,7 +155,7 @@ class OutgoingColumns(Sequence[Outgoing]):
         for key, value, timestamp, number in zip(*self.cells(chosen), *columns, strict=True):
             yield Outgoing(self.topic, key, value, timestamp, (), number)
 
-    def cells(self, chosen: slice = slice(None)) -> tuple[list[bytes], list[bytes]]:
+    def cells(self, chosen: slice = slice(None)) -> tuple[list[bytes | None], list[bytes | None]]:
         """Keys and values of the records of the columns, or of some of them."""
         starts, lengths = self.starts[chosen], self.lengths[chosen]
         middles = starts + lengths[:, 0]
@@ -163,7 +163,7 @@ class OutgoingColumns(Sequence[Outgoing]):
         first, last = (int(starts[0]), int(ends[-1])) if starts.size else (0, 0)
         data = self.data[first:last].tobytes()
         a, b, c = ((at - first).tolist() for at in (starts, middles, ends))
-        keys = [data[i:j] for i, j in zip(a, b, strict=True)]
+        keys: list[bytes | None] = [data[i:j] for i, j in zip(a, b, strict=True)]
         return keys, [data[i:j] for i, j in zip(b, c, strict=True)]
 
     def by_partition(self) -> list[tuple[int, OutgoingColumns]]:

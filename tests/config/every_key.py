@@ -84,6 +84,7 @@ EXAMPLES: dict[str, Any] = {
     ],
     "journal.retention": "3d",
     "commit.max_bytes": "2MiB",
+    "commit.max_records": 700,
     "snapshots.copy_to": f"file:///mount?token={TOKEN}",
     "snapshots.key": "${file:signing-key}",
     "serve.read_token": "${file:read-token}",
