@@ -62,6 +62,7 @@ def compile_kernels(
         for learner in ours or [GaussianNB()]:
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
+            getattr(learner, "expert_weights", None)  # the page shows them
             if explainable(learner):  # or the first explanation on the page would block the loop
                 learner.explain_one({"warm": 1.0})
         if config.challenger:

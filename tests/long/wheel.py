@@ -73,6 +73,7 @@ def main() -> None:
         for which in ("first", "second"):
             used, took, said = cpu([str(python.with_name("headwater")), "demo", "--fast"], place)
             assert "compiling" not in said, said
+            assert not list((place / "venv").rglob("__pycache__/*.nbi"))
             say(f"{which} demo: {used:.1f} s of a processor, {took:.1f} s, nothing compiled")
         prints = {}
         for level in ("x86-64-v3", "generic", "none"):
