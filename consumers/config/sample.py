@@ -79,7 +79,7 @@ _DATE = re.compile(
 class InferredField:
     """The inferred kind of a field, None if it is left out. `why` is one sentence with figures.
 
-    `missing` says in how many records of the sample the field has no value, "" if it is in all.
+    `missing` says in how many records the field has no value, "" if it is in all.
     """
 
     name: str
@@ -283,7 +283,7 @@ def infer(
         Texts that mean "no value" among numbers and truth values.
     later
         The values of a field in the records after the sample. They decide whether a field of zeros
-        and ones is binary.
+        and ones is binary, and are counted where they are missing or do not fit.
 
     Examples
     --------
@@ -317,9 +317,41 @@ def infer(
         if later is not None and kind in ("numeric", "binary") and _zeros_and_ones(values):
             kind, why = _tried(values, later(name))
         absent = len(records) - len(values)
-        share = f"missing in {absent} of {len(records)} records" if absent else ""
+        after = list(later(name)) if later is not None and kind is not None else []
+        share = _absent(absent, len(records), kind, after, missing)
         inferred.append(InferredField(name, kind, why, share))
     return inferred
+
+
+def _absent(
+    absent: int, n: int, kind: Kind | None, after: Sequence[Any], missing: Collection[str]
+) -> str:
+    """In how many records a field has no value, and which values after the sample do not fit.
+
+    Parameters
+    ----------
+    absent, n
+        Those of the sample without a value, and all of the sample.
+    after
+        The values after the sample.
+
+    Examples
+    --------
+    >>> _absent(0, 500, "numeric", [1, "NA", None, "much"], {"NA"})
+    "missing in 2 of 504 records; 1 value after the sample ('much') counts as missing"
+    """
+    values = [v for v in after if v is not None and v == v]
+    odd: list[str] = []
+    if kind in ("numeric", "binary"):
+        values = [v for v in values if not (isinstance(v, str) and is_missing(v, missing))]
+        odd = [v for v in values if isinstance(v, str)]
+    absent, n = absent + len(after) - len(values), n + len(after)
+    parts = [f"missing in {absent:,} of {n:,} records"] if absent else []
+    if odd:
+        count = "1 value" if len(odd) == 1 else f"{len(odd):,} values"
+        verb = "counts" if len(odd) == 1 else "count"
+        parts.append(f"{count} after the sample ({odd[0][:20]!r}) {verb} as missing")
+    return "; ".join(parts)
 
 
 def schema_of(fields: Iterable[InferredField]) -> Schema:
@@ -482,6 +514,11 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
         return (
             "kept as text because of leading zeros; "
             f"`produce --types {name}=numeric` makes it a number"
+        )
+    if parsed == len(strings):
+        return (
+            "kept as text, because some after the sample are no plain numbers; "
+            f"`produce --types {name}=numeric` makes them missing"
         )
     return f"kept as text, because only {parsed} are plain numbers"
 

@@ -503,6 +503,24 @@ def test_missing_values_of_a_csv_are_reported_and_the_label_keeps_its_own(
     assert "; missing in 20 of 100 records" in Path("credit.toml").read_text()
 
 
+def test_missing_and_odd_values_after_the_sample_are_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of all records that are looked at. An odd cell makes a column of CSV text."""
+    ages: list[object] = ["NA" if i > 600 and i % 10 == 0 else i % 7 + 0.5 for i in range(900)]
+    ages[701], ages[777] = "many", "few"
+    records = [{"age": age, "y": "+-"[i % 2]} for i, age in enumerate(ages)]
+    Path("late.csv").write_text("age,y\n" + "".join(f"{r['age']},{r['y']}\n" for r in records))
+
+    init(write("late.jsonl", records), label="y")
+    shown = capsys.readouterr().out
+    init("late.csv", label="y", output=Path("csv.toml"))
+
+    odd = "2 values after the sample ('many') count as missing"
+    assert f"missing in {ages.count('NA')} of 900 records; {odd}" in shown
+    assert "some after the sample are no plain numbers" in capsys.readouterr().out
+
+
 def test_worse_than_guessing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     """Labels in runs that no field explains: every model is worse than the last label."""
     rows = [{"x": i * 37 % 101 + 0.5, "y": i // 500 % 2} for i in range(6000)]
