@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
+from consumers.codecs._kernels.words import high_product
 from stream.kernel import inlined, kernel
 
 __all__ = ["LONGEST", "POWERS", "put_double", "put_whole"]
@@ -44,26 +42,11 @@ POWERS = np.array(
 )
 
 
-@intrinsic
-def _product(typing: Any, a: Any, b: Any) -> Any:
-    """The high and the low word of the product of two uint64."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide, word = ir.IntType(128), ir.IntType(64)
-        whole = builder.mul(*(builder.zext(arg, wide) for arg in args))
-        high = builder.trunc(builder.lshr(whole, ir.Constant(wide, 64)), word)
-        low = builder.trunc(whole, word)
-        return context.make_tuple(builder, signature.return_type, [high, low])
-
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
-
-
 @inlined
 def _rounded(high: Any, low: Any, c: Any) -> Any:
     """The third word of (high, low) times c; its last bit is set if what is cut off is not 0."""
-    carried, _ = _product(low, c)
-    top, middle = _product(high, c)
-    middle += carried
+    carried, top = high_product(low, c), high_product(high, c)
+    middle = high * c + carried
     if middle < carried:
         top += ONE
     return top | ONE if middle > ONE else top
