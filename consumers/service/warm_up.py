@@ -23,6 +23,7 @@ from stream.contest.compare import compile_comparison
 from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
+from stream.join.columns import compile_join
 from stream.kernel.bundled import unused
 
 FOREIGN = ("river:", "python:")
@@ -65,6 +66,7 @@ def compile_kernels(
             getattr(learner, "expert_weights", None)  # the page shows them
             if explainable(learner):  # or the first explanation on the page would block the loop
                 learner.explain_one({"warm": 1.0})
+        compile_join()
         if config.challenger:
             compile_comparison()
         if config.drift.detectors:

@@ -24,7 +24,8 @@ from stream.errors import SchemaError, StateError
 from stream.evaluate.explained import ExplanationSettings
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
-from stream.join.events import Events, one_by_one
+from stream.join.columns import EventFeed
+from stream.join.events import Events
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner, Predictions
 
@@ -203,18 +204,17 @@ class ChampionChallenger:
             return result
         parts: list[Result] = []
         sizes = rows.sizes(by_character=self._machine.join.rules == 1)
-        streams = [one_by_one(events)]
+        feeds = [EventFeed(events, sizes)]
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses
         if explain and (isfinite(self.threshold) or chosen):
             # Only the champion explains, so it must be known before the steps run.
-            streams = [iter([event]) for event in one_by_one(events)]
-        for stream in streams:
+            count = len(events.ids) + 1
+            feeds = [EventFeed(events, sizes, k, k + 1) for k in range(count)]
+        for feed in feeds:
             while True:
-                plan = self._machine.plan(
-                    stream, sizes, events.reporters, traced=True, origin=events.origin
-                )
-                at = np.array(plan.renumber(), dtype=np.int64)
+                plan = self._machine.plan(feed, traced=True)
+                at = plan.renumber(self._machine.join.labels)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))
                 if plan.correction is None:

@@ -21,6 +21,7 @@ from stream.evaluate.pending import PendingRows
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
 from stream.join.plan import Correction, Plan
+from stream.join.steps import RowChanges, StepColumns
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
@@ -44,13 +45,11 @@ class ShadowSteps:
     """
 
     def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
-        op, self.row, slot, ys, _ = plan.columns()
+        op, self.row, slot, code, _ = plan.columns(labels)
         self.learns = op != PREDICT
         self.steps = np.flatnonzero(op != LEARN)
         self.answered = np.flatnonzero(self.learns)
-        labels_learned = (ys[i] for i in self.answered.tolist())
-        codes = (labels.codes[label] for label in labels_learned if label is not None)
-        self.true = np.fromiter(codes, dtype=np.int64, count=self.answered.size)
+        self.true = code[self.answered].astype(np.int64)
         made = np.full(rows + 1, -1, dtype=np.int64)  # row to prediction; -1 to -1
         made[self.row[self.steps]] = np.arange(self.steps.size)
         self.here = made[self.row[self.answered]]
@@ -171,11 +170,11 @@ class Shadow:
             rows = rows.take(np.arange(len(rows)))  # a copy, because it may be the model's own
             rows.blank(refused)
         taken = self._taken(asked, refused)
-        own = self._part(plan, taken, set(refused))
+        own = self._part(plan, taken, refused)
         explains = type(self.learner).explain_rows is not Learner.explain_rows
         result = self.machine.run(own, rows, why if explains else None)
-        for slot, row in plan.kept.items():
-            self._standing[slot] = REFUSED if row in refused else HELD
+        changes = plan.changes()
+        self._standing[changes.slot] = np.where(np.isin(changes.row, refused), REFUSED, HELD)
         missing = ~taken[asked.steps]
         self.refused += int(np.count_nonzero(missing))
         return earlier.answers(self._whole(asked, taken, result), missing)
@@ -200,14 +199,16 @@ class Shadow:
         taken[old] = self._standing[asked.slot[asked.slot >= 0]] == HELD
         return taken
 
-    def _part(self, plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
+    def _part(self, plan: Plan, taken: NDArray[np.bool_], refused: list[int]) -> Plan:
         """The plan reduced to the steps that it executes."""
-        kept = {slot: row for slot, row in plan.kept.items() if row not in refused}
-        steps = plan.steps
+        steps, changes = plan.columns(self.machine.join.labels), plan.changes()
         if not taken.all():
-            steps = [steps[i] for i in np.flatnonzero(taken).tolist()]
-        ended = [slot for slot in plan.ended if self._standing[slot] == HELD]
-        return Plan(steps, kept, plan.freed, plan.began & kept.keys(), ended)
+            columns = (column[taken] for column in steps)
+            steps = StepColumns(*columns)  # type: ignore[arg-type]  # each keeps its type
+        kept = ~np.isin(changes.row, refused)
+        slot, row, began = changes.slot[kept], changes.row[kept], changes.began[kept]
+        ended = changes.ended[self._standing[changes.ended] == HELD]
+        return Plan(done=(steps, RowChanges(slot, row, began, ended, changes.freed)))
 
     def _whole(self, asked: ShadowSteps, taken: NDArray[np.bool_], result: Result) -> Result:
         """The result with one prediction for each step of the plan; those it could not make are

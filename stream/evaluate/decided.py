@@ -23,10 +23,12 @@ from stream.decision.budget import (
 from stream.decision.risk import named
 from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.pending import either
+from stream.join.join import LabelJoin
 from stream.join.plan import Plan
+from stream.join.steps import OF_PYTHON, CompiledSteps
 from stream.learner.base import Predictions
 
-__all__ = ["against", "judge", "objected", "within"]
+__all__ = ["against", "judge", "object_to", "within"]
 
 
 def judge(
@@ -75,11 +77,20 @@ def against(
     return (done.chosen >= 0) & ~np.isin(done.chosen, usual)
 
 
-def objected(plan: Plan, made: LabelledPredictions, other: NDArray[np.bool_]) -> list[str]:
-    """The ids of `plan.asked` with a prediction in `other`, which has one value for each."""
+def object_to(
+    join: LabelJoin, plan: Plan, made: LabelledPredictions, other: NDArray[np.bool_]
+) -> None:
+    """Silence is void for the ids that wait and have a prediction in `other`, which has one value
+    for each prediction."""
     of_step = np.full(len(made.block), -1, dtype=np.int64)
     of_step[made.predicting] = np.arange(made.predicting.size)
-    return [id_ for id_, steps in plan.asked.items() if other[of_step[steps]].any()]
+    asked = plan.asked_steps().items()
+    join.flag(id_ for id_, steps in asked if other[of_step[steps]].any())
+    if isinstance(plan.kept, CompiledSteps):
+        entries = plan.kept.waiting()
+        here = (entries >= 0) & (entries < OF_PYTHON)
+        objected = other[made.of_row[plan.changes().row[here]]]
+        join.state.flag(entries[here][objected])
 
 
 def within(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.data.block import LEARN, Floats
 from stream.data.state import State
 from stream.evaluate.labelled import LabelledPredictions
-from stream.join.plan import Plan
+from stream.join.steps import RowChanges
 from stream.learner.base import Predictions
 
 __all__ = ["LAST", "AccuracyEstimate", "EstimateView"]
@@ -91,7 +91,7 @@ class AccuracyEstimate:
 
     def follow(
         self,
-        plan: Plan,
+        changes: RowChanges,
         made: LabelledPredictions,
         predictions: Predictions,
         predicted: Codes,
@@ -101,17 +101,16 @@ class AccuracyEstimate:
 
         Parameters
         ----------
-        plan, made
-            The steps, and the predictions that their labels belong to.
+        changes, made
+            What becomes of rows, and the predictions that labels belong to.
         predictions, predicted
             The predictions of this call, and their class codes.
         """
         block, waiting = made.block, made.waiting
         labelled = made.scored(block.op == LEARN)
-        if not (labelled.size or plan.began or plan.ended):
+        ended, began = changes.ended, made.of_row[changes.row[changes.began]]
+        if not (labelled.size or began.size or ended.size):
             return
-        ended = np.array(plan.ended, dtype=np.int64)
-        began = made.of_row[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
         self.end(*_sure(waiting.predicted[ended, 0], waiting.proba[ended]))
         self.begin(*_sure(predicted[began], predictions.proba[began]))
 

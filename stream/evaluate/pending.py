@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -104,11 +103,11 @@ class PendingRows:
             self._resize(len(self.rows), max(classes, 2 * self.proba.shape[1]))
         self._classes = max(self._classes, classes)
 
-    def clear(self, slots: Iterable[int]) -> None:
+    def clear(self, slots: NDArray[np.int64]) -> None:
         """Release the categories, texts and memos in `slots`. Numbers do not free memory, so they
         stay."""
         rows = self.rows
-        there = [slot for slot in slots if slot < len(rows)]  # skip slots that were never used
+        there = slots[slots < len(rows)]  # without slots that were never used
         self.memos[there] = None
         if rows.categorical_names or rows.text_names:
             rows.categorical[there] = rows.text[there] = None

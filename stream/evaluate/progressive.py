@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from stream.drift.rule import DriftRule
 from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import against, judge, objected, within
+from stream.evaluate.decided import against, judge, object_to, within
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import ExplanationSettings, run_explained
@@ -49,14 +48,14 @@ from stream.evaluate.pending import PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.evaluate.verification import Timed
-from stream.join.at_once import planned_at_once
-from stream.join.events import Event, Events, check, one_by_one
-from stream.join.fast import uncommon
+from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.events import Events, check
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan
+from stream.join.steps import RowChanges
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["Events", "Features", "Progressive", "Result", "one_by_one", "progressive"]
+__all__ = ["Events", "Features", "Progressive", "Result", "progressive"]
 
 
 Features = Mapping[str, Floats]
@@ -171,25 +170,20 @@ class Progressive:
             Columns of events differ in length, or have an invalid id, row, weight or time.
         """
         check(events, len(rows))
-        whole = self._at_once(events)
-        if whole is not None:
-            return self.run(whole, rows, why, features, published)
-        stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
+        feed = EventFeed(events, rows.sizes(by_character=self.join.rules == 1))
         parts: list[Result] = []
-        again: Event | None = None
         while True:
-            plan = self.plan(stream, sizes, events.reporters, origin=events.origin, again=again)
-            again = plan.again
-            if plan.correction is None and again is None and not parts:
+            plan = self.plan(feed)
+            if plan.correction is None and not plan.again and not parts:
                 return self.run(plan, rows, why, features, published)
-            at = np.array(plan.renumber(), dtype=np.int64)
+            at = plan.renumber(self.join.labels)
             watched = {name: values[at] for name, values in (features or {}).items()}
             taken = None if why is None else why._replace(raw=why.raw.take(at))
             said = None if published is None else published[at]
             parts.append(self.run(plan, rows.take(at), taken, watched, said))
             if plan.correction is not None:
                 self.correct(plan.correction)
-            elif again is None:
+            elif not plan.again:
                 return joined(parts, list(self.join.labels))
 
     def run(
@@ -203,8 +197,8 @@ class Progressive:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        silence = self.join.silence
-        unscored = plan.silent if silence is not None and not silence.scored else ()
+        changes, silence = plan.changes(), self.join.silence
+        unscored = plan.silent_steps() if silence is not None and not silence.scored else ()
         made = LabelledPredictions(block, old, self.waiting, unscored)
         alarms: list[Alarm] = []
         if self.drift is None:
@@ -217,17 +211,17 @@ class Progressive:
                 self.learner, self.drift, why, context, self.join.labels, features or {}
             )
         predicted = predictions.best()
-        self.estimate.follow(plan, made, predictions, predicted)
+        self.estimate.follow(changes, made, predictions, predicted)
         if self.risk is not None:
             judge(self.risk, made, predictions, predicted)
         verdicts = None if self.budget is None else within(self.budget, made, predictions)
-        self._score(plan, made, predictions, predicted, verdicts)
+        self.waiting.clear(changes.freed)  # some are used again
+        self._score(changes, made, predictions, predicted, verdicts)
         other = None
         if silence is not None:
             other = against(predictions, predicted, silence.label, self.decides)
             said = other if published is None else published[block.row[made.predicting]]
-            self.join.flag(objected(plan, made, said))
-        self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
+            object_to(self.join, plan, made, said)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
@@ -242,83 +236,69 @@ class Progressive:
             verdicts=verdicts,
         )
 
-    def plan(
-        self,
-        stream: Iterator[Event],
-        sizes: Sequence[int],
-        reporters: Sequence[str | None] | None = None,
-        *,
-        traced: bool = False,
-        origin: Callable[[int], bytes] | None = None,
-        again: Event | None = None,
-    ) -> Plan:
-        """The plan of the next events, up to a correction or the last event. `sizes`: bytes of
-        their rows.
+    def plan(self, feed: EventFeed, *, traced: bool = False) -> Plan:
+        """The plan of the next events of a call, up to a correction or the last event.
 
-        With `traced`, or if drift is watched, it has the event of each step. `reporters` and
-        `origin` are those of the events, `again` is that of the plan before.
+        With `traced`, or if drift is watched, it has the event of each step.
         """
-        plan, join, breaker = Plan(origin=origin), self.join, self._breaker
+        events, join, breaker = feed.events, self.join, self._breaker
+        plan = Plan(origin=events.origin)
         join.bytes_per_class = 8 * self.learner.memo_size
         traced = traced or self.drift is not None
-        if not traced:
-            stream = uncommon(join, plan, stream, sizes, self._learns)
-        if again is not None:
-            stream = chain([again], stream)
-        for event, id_, row, label, w, time, dead in stream:
-            for _ in range(dead if breaker is not None else 0):
+        begin(join, plan, feed)
+        while feed.at < feed.stop:
+            plan_common(join, plan, feed, self._learns)
+            event = feed.at
+            if event >= feed.stop:
+                break
+            for _ in range(feed.dead() if breaker is not None else 0):
                 breaker.add(dead=True)  # type: ignore[union-attr]
-            if event < 0:
+            if event == feed.count:
+                feed.at += 1
                 break
             learn = breaker is None or not breaker.open
-            decided = join.fall_silent(plan, time, learn=learn)
+            decided = join.fall_silent(plan, events.times[event], learn=learn)
             if traced:
                 plan.events += [event] * (len(plan.steps) - len(plan.events))
             if not decided:
-                plan.again = (event, id_, row, label, w, time, 0)
+                plan.again = True
                 break
-            if row < 0:
-                who = None if reporters is None else reporters[event]
-                join.on_label(
-                    plan,
-                    event=event,
-                    id=id_,
-                    label=label,
-                    w=w,
-                    time=time,
-                    learn=learn,
-                    reporter=who,
-                )
-            else:
-                join.on_observation(
-                    plan,
-                    event=event,
-                    row=row,
-                    id=id_,
-                    time=time,
-                    label=label,
-                    w=w,
-                    learn=learn,
-                    size=sizes[row],
-                )
-            if traced and len(plan.steps) > len(plan.events):
-                plan.events.append(event)
-            # Else one reporter who floods the service could stop it from learning.
-            bad = plan.rejected.get(event, "reporter_rate") != "reporter_rate"
+            feed.at += 1
+            self._plan_one(plan, feed, event, learn=learn)
+            if traced:
+                plan.events += [event] * (len(plan.steps) - len(plan.events))
+            # A label above the rate of its reporter says nothing about the records.
+            bad = event in plan.rejected and plan.rejected[event] != "reporter_rate"
             if breaker is not None and (breaker.dead or bad):
                 breaker.add(dead=bad)
             if plan.correction is not None:
                 break
+        if traced:
+            plan.trace()
         return plan
 
-    def _at_once(self, events: Events) -> Plan | None:
-        """The plan of a call whose labels are all inside, if nothing can come between."""
-        if self.drift is not None or not self._learns(0):
-            return None
-        plan = planned_at_once(self.join, events)
-        if plan is not None:
-            self._learns(len(events.ids))
-        return plan
+    def _plan_one(self, plan: Plan, feed: EventFeed, event: int, *, learn: bool) -> None:
+        """Plan one event by the table of transitions."""
+        events, join = feed.events, self.join
+        id_, row, label = events.ids[event], events.row[event], events.labels[event]
+        w, time = events.weights[event], events.times[event]
+        if row < 0:
+            who = None if events.reporters is None else events.reporters[event]
+            join.on_label(
+                plan, event=event, id=id_, label=label, w=w, time=time, learn=learn, reporter=who
+            )
+        else:
+            join.on_observation(
+                plan,
+                event=event,
+                row=row,
+                id=id_,
+                time=time,
+                label=label,
+                w=w,
+                learn=learn,
+                size=feed.sizes[row],
+            )
 
     def _learns(self, passed: int) -> bool:
         """Whether labels may be learned until the next dead letter, after `passed` more good
@@ -367,12 +347,11 @@ class Progressive:
 
         Also returns the slot of each fetched row; -1 for rows of this call.
         """
-        op, row, slot, ys, w = plan.columns()
+        op, row, slot, code, w = plan.columns(self.join.labels)
         n, fetch = len(rows), np.flatnonzero(row < 0)
+        row = row.copy()
         row[fetch] = np.arange(n, n + fetch.size)
-        labels = [label for label in dict.fromkeys(ys) if label is not None]
-        codes: dict[Label | None, int] = {None: -1} | {y: code for code, y in enumerate(labels)}
-        y = np.fromiter(map(codes.__getitem__, ys), np.int32, len(ys))
+        y, labels = _by_appearance(code, self.join.labels.values)
         old = np.full(len(op), -1, dtype=np.int64)
         old[fetch] = slot[fetch]
         every = rows.concat(self.waiting.take(slot[fetch])) if fetch.size else rows
@@ -380,7 +359,7 @@ class Progressive:
 
     def _score(
         self,
-        plan: Plan,
+        changes: RowChanges,
         made: LabelledPredictions,
         predictions: Predictions,
         predicted: NDArray[np.int64],
@@ -391,7 +370,7 @@ class Progressive:
         label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
         n_classes = len(predictions.classes)
         self.waiting.widen(n_classes)
-        if not plan.kept and (block.op == PREDICT_THEN_LEARN).all():
+        if not changes.slot.size and (block.op == PREDICT_THEN_LEARN).all():
             self.quality.score_at_once(block.y, label, predictions)  # every label came with its row
             return
         beside = self.quality.baselines(block.op, block.y, label, n_classes, made.predicting.size)
@@ -407,8 +386,7 @@ class Progressive:
         by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
         self.quality.score(label[block.y[answered]], every[:, 0], proba, by_baselines)
 
-        keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))
-        from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
+        keep, from_row = changes.slot, changes.row
         which, rows = made.of_row[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
         beside, waiting = beside.take(which), (self.join.slots, keep, rows, predicted[which], proba)
@@ -446,6 +424,21 @@ class Progressive:
         self.waiting.load_state(state.nested("waiting"), self.join.slots, slots)
         self.estimate = AccuracyEstimate()
         self.estimate.load_state(state.nested("estimate"))
+
+
+def _by_appearance(
+    codes: NDArray[np.int32], labels: Sequence[Label]
+) -> tuple[NDArray[np.int32], list[Label]]:
+    """The labels with these codes (-1: none) in the order of their first step, and codes of that
+    list."""
+    learned = np.flatnonzero(codes >= 0)
+    first = np.full(len(labels), codes.size)
+    first[codes[learned[::-1]]] = learned[::-1]  # the last one written is the first step
+    used = np.flatnonzero(first < codes.size)
+    used = used[np.argsort(first[used])]
+    places = np.full(len(labels) + 1, -1, dtype=np.int32)  # the last one for no label
+    places[used] = np.arange(used.size)
+    return places[codes], [labels[code] for code in used.tolist()]
 
 
 def progressive(

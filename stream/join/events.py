@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,11 @@ from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.join.reporters import LONGEST_REPORTER
 
-__all__ = ["Event", "Events", "check", "one_by_one"]
+__all__ = ["Events", "check"]
 
 WHOLE = (int, np.integer)
 NUMBER = (*WHOLE, float, np.floating)
 LATEST = 2**63 - 1  # milliseconds
-
-# Number (-1: the end), id, row of an observation (-1: it is a label), label and weight, stream
-# time, and the number of dead letters directly before it.
-Event = tuple[int, str, int, object, float, int, int]
 
 
 @dataclass(slots=True)
@@ -105,20 +100,3 @@ def _column(rule: str, values: Sequence[Any], kinds: tuple[type, ...], *bounds: 
         wrong = [value for value in some if not least <= value <= most]
     if wrong:
         raise SchemaError(f"{rule}, got {shown(wrong[0])}")
-
-
-def one_by_one(events: Events) -> Iterator[Event]:
-    """Each event, then one with number -1, which has the dead letters at the end."""
-    n = len(events.ids)
-    dead = [0] * (n + 1) if events.dead is None else events.dead
-    every: Iterator[Event] = zip(
-        range(n),
-        events.ids,
-        events.row,
-        events.labels,
-        events.weights,
-        events.times,
-        dead,
-        strict=False,  # `dead` has one value more than there are events
-    )
-    return chain(every, [(-1, "", -1, None, 1.0, 0, dead[n])])

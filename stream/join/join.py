@@ -21,14 +21,16 @@ from stream.errors import SchemaError
 from stream.join.label_delay import LabelDelays
 from stream.join.plan import Correction, Plan, Refused, Silence, Step
 from stream.join.state import JoinState, SettledId
+from stream.join.table import SETTLED as SETTLED_ID
+from stream.join.table import WAITING as WAITING_ROW
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
-__all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin", "same"]
+__all__ = ["DAY_MS", "EARLY_SHARE", "RULES", "UNBOUNDED", "LabelJoin", "same"]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
 RULES = 2  # those of a new journal
-SHARE = 4  # early labels get a quarter of `max_bytes`; a quarter of settled ids is kept
+EARLY_SHARE = 4  # early labels get a quarter of `max_bytes`; a quarter of settled ids is kept
 
 WAITING, EARLY = IdState.WAITING, IdState.EARLY
 LABELLED, CORRECTABLE = IdState.LABELLED, IdState.CORRECTABLE
@@ -85,7 +87,7 @@ class LabelJoin:
     state : JoinState
         The state of all ids.
     common : bool
-        Whether the common transitions may be run in one loop (`fast.py`).
+        Whether common events may be planned by kernels (`columns.py`).
     bytes_per_class : int
         Bytes of a waiting row for each label that was learned before it, and once more, beside its
         categories and texts. The learner that plans sets it.
@@ -117,7 +119,7 @@ class LabelJoin:
         self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
-        self.common = not corrections
+        self.common = True
         self.bytes_per_class = 0
         self.state = JoinState(max_classes, rules, silence.after if silence else None)
         self._learning = _compiled(table(corrections=corrections))
@@ -151,7 +153,7 @@ class LabelJoin:
     @property
     def waited(self) -> int | None:
         """Milliseconds of stream time since the oldest pending observation; None without one."""
-        oldest = next(iter(self.state.waiting.values()), None)
+        oldest = self.state.waiting.oldest
         return None if oldest is None else self.state.time - oldest[1]
 
     @property
@@ -166,11 +168,7 @@ class LabelJoin:
 
     def kept_slots(self) -> NDArray[np.int64]:
         """The slots of the rows that are kept: waiting ones, then settled ones, oldest first."""
-        slots = [slot for slot, _ in self.state.waiting.values()]
-        if self.corrections:
-            settled = self.state.settled.values()
-            slots += [slot for _, _, slot, *_ in settled if slot >= 0]
-        return np.array(slots, dtype=np.int64)
+        return np.concatenate([self.state.slots(kind) for kind in (WAITING_ROW, SETTLED_ID)])
 
     def on_observation(
         self,
@@ -245,19 +243,19 @@ class LabelJoin:
         plan predict, so they must run, and `flag` be called, before this call is repeated.
         """
         silence, held = self.silence, self.state
-        while silence is not None and held.unheard:
-            id_, since = next(iter(held.unheard.items()))
+        while silence is not None and (entry := held.unheard) >= 0:
+            slot, since = held.waiting_row(entry)
             moment = since + silence.after
             if moment >= time:
                 break
-            if id_ in plan.asked:
+            id_ = held.table.id_of(entry)
+            if id_ in plan.asked or slot in plan.kept:
                 return False
             if moment > held.time:
                 self.pass_time(plan, moment)
             label = held.labels.accepted(silence.label)
-            what = SILENCE_VOID if label is None or id_ in held.flagged else SILENCE
-            del held.unheard[id_]
-            held.flagged.discard(id_)
+            what = SILENCE_VOID if label is None or held.is_flagged(entry) else SILENCE
+            held.hear(entry)
             outcomes, act = (self._learning if learn else self._holding)[WAITING][what]
             for outcome in outcomes:
                 held.outcomes[outcome] += 1
@@ -266,7 +264,8 @@ class LabelJoin:
 
     def flag(self, asked: Iterable[str]) -> None:
         """The ids of `Plan.asked` that were decided otherwise: silence is void for them."""
-        self.state.flagged.update(id_ for id_ in asked if id_ in self.state.unheard)
+        held = self.state
+        held.flag([held.table.find(id_) for id_ in asked if held.is_unheard(id_)])
 
     def corrected(self, due: Correction) -> None:
         """The correction is done: its new label was learned."""
@@ -322,7 +321,7 @@ class LabelJoin:
 
     def _predict(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         self.state.label_delays.gave_up()
-        if id_ in self.state.unheard:
+        if self.silence is not None and self.state.is_unheard(id_):
             plan.asked.setdefault(id_, []).append(len(plan.steps))
         plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
 
@@ -333,12 +332,11 @@ class LabelJoin:
             plan.asked[id_] = [len(plan.steps)]
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(held.waiting) >= self.max_pending:
-            self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
+            self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
         if size and held.rules == 1:
             self._make_room(plan, size)
         slot = held.rows.take(size)
-        plan.kept[slot] = row
-        plan.began.add(slot)
+        plan.kept.put(slot, row=row, began=True)
         held.add_row(id_, slot)
         self._trim(plan)
 
@@ -392,7 +390,7 @@ class LabelJoin:
         event, _, label, w, _ = arrival
         held = self.state
         if len(held.early) >= self.max_pending:
-            self._run(plan, next(iter(held.early)), EARLY, OVERFLOW)
+            self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
         # A label of a learned class is never rejected, so its record is not needed.
         safe = self.rules == 1 or held.labels.knows(label) or plan.origin is None
         origin = b"" if safe else plan.origin(event)  # type: ignore[misc]
@@ -462,7 +460,7 @@ class LabelJoin:
                 self._make_room(plan, size)
             self._settle(plan, id_, (label, held.time, -1, w, held.learned))
             slot = held.rows.take(size)  # only now: settling may have freed one
-            plan.kept[slot] = row
+            plan.kept.put(slot, row=row, began=False)
             held.keep_settled_row(id_, slot, size)
         self._trim(plan)
 
@@ -474,13 +472,13 @@ class LabelJoin:
     def _settle(self, plan: Plan, id_: str, settled: SettledId) -> None:
         ids = self.state.settled
         if len(ids) >= self.max_pending:
-            self._run(plan, ids.order[0], LABELLED, OVERFLOW)
+            self._run(plan, ids.oldest_id, LABELLED, OVERFLOW)
         self.state.settle(id_, settled)
 
     def _release(self, plan: Plan, slot: int) -> None:
         """The row in this slot, if any, is no longer kept."""
         if slot >= 0:
-            if plan.kept.pop(slot, None) is None:
+            if not plan.kept.drop(slot):
                 plan.freed.append(slot)
             self.state.rows.give(slot)
 
@@ -496,7 +494,7 @@ class LabelJoin:
             return
         settled = held.settled
         while (oldest := settled.oldest) is not None and oldest[1] < limit:
-            self._run(plan, settled.order[0], LABELLED, EXPIRY)
+            self._run(plan, settled.oldest_id, LABELLED, EXPIRY)
         labels, rows = held.before(limit)
         for id_ in labels:
             self._run(plan, id_, EARLY, EXPIRY)
@@ -509,23 +507,23 @@ class LabelJoin:
         held, most = self.state, self.max_bytes
         if held.rules == 1:
             return
-        share = most // SHARE
+        share = most // EARLY_SHARE
         while held.early_bytes > share:
-            self._run(plan, next(iter(held.early)), EARLY, OVERFLOW)
+            self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
         while held.text_bytes + held.rows.bytes > most:
             if held.settled_bytes > share:
-                self._run(plan, held.settled.order[0], LABELLED, OVERFLOW)
+                self._run(plan, held.settled.oldest_id, LABELLED, OVERFLOW)
             else:  # early labels and settled ids take at most half, so something waits
-                self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
+                self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
 
     def _make_room(self, plan: Plan, size: int) -> None:
         """For rules 1 only: remove the oldest rows until one more fits, or no row is left."""
         held = self.state
         while held.rows.bytes and held.rows.bytes + size > self.max_bytes:
             if self.corrections and held.settled:
-                self._run(plan, held.settled.order[0], LABELLED, OVERFLOW)
+                self._run(plan, held.settled.oldest_id, LABELLED, OVERFLOW)
             else:
-                self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
+                self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
 
 
 def same(first: Label, label: object) -> bool:

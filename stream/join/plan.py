@@ -7,7 +7,7 @@ predicts, because it depends on the prediction whether silence counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -15,25 +15,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.schema import Label
+from stream.data.schema import Dictionary, Label
 from stream.errors import Reason
-from stream.join.events import Event
+from stream.join.steps import CompiledSteps, KeptRows, RowChanges, StepColumns, joined
 
-__all__ = ["Correction", "Plan", "Refused", "Silence", "Step", "StepColumns"]
+__all__ = ["Correction", "Plan", "Refused", "Silence", "Step"]
 
 # An `Op`; the row of this call, or -1; the slot of the row if it is kept, else -1; label and weight
 # if it learns. A built-in tuple, because one is made for each record.
 Step: TypeAlias = tuple[int, int, int, Label | None, float]
-
-
-class StepColumns(NamedTuple):
-    """The steps of a plan as columns."""
-
-    op: NDArray[np.int8]
-    row: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    y: Sequence[Label | None]
-    w: NDArray[np.float64]
 
 
 class Silence(NamedTuple):
@@ -112,14 +102,14 @@ class Plan:
     Parameters
     ----------
     steps
-        In order.
+        In order; without those in `kept` if that is `CompiledSteps`.
     kept
-        Slot to row of this call, for rows that are kept at its end.
+        Slot to row of this call, for rows that are kept at its end. With the slots of the
+        observations that wait at the end of the call but did not before it.
     freed
         Slots whose rows of earlier calls are no longer kept; `kept` may use some of them again.
-    began, ended
-        Slots of the observations that wait at the end of the call but did not before it, and of
-        those that waited before it but no longer do.
+    ended
+        Slots of the observations that waited before the call but no longer do.
     rejected
         Event to the reason why its label was rejected.
     refused
@@ -136,16 +126,15 @@ class Plan:
     asked
         With a label for silence: id to the steps that predict it while it waits.
     again
-        The event to plan next, after the steps ran: what was decided for a row of theirs says
-        whether silence counts.
-    at_once
-        The steps, if they were planned as columns; then `steps` is empty.
+        Whether the next event must wait until the steps ran: what was decided for a row of theirs
+        says whether silence counts.
+    done
+        Steps and rows as columns, if they are known; then `steps` and `kept` are not used.
     """
 
     steps: list[Step] = field(default_factory=list)
-    kept: dict[int, int] = field(default_factory=dict)
+    kept: KeptRows = field(default_factory=KeptRows)
     freed: list[int] = field(default_factory=list)
-    began: set[int] = field(default_factory=set)
     ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
@@ -154,33 +143,74 @@ class Plan:
     correction: Correction | None = None
     silent: list[int] = field(default_factory=list)
     asked: dict[str, list[int]] = field(default_factory=dict)
-    again: Event | None = None
-    at_once: StepColumns | None = None
+    again: bool = False
+    done: tuple[StepColumns, RowChanges] | None = None
 
-    def columns(self) -> StepColumns:
-        """Op, row, slot, label and weight of the steps."""
-        if self.at_once is not None:
-            return self.at_once
+    def columns(self, labels: Dictionary) -> StepColumns:
+        """The steps as columns. `labels`: those learned, whose codes they have."""
+        if self.done is not None:
+            return self.done[0]
         steps, n = self.steps, len(self.steps)
-        return StepColumns(
+        codes = {None: -1, **labels.codes} if n else {}
+        by_python = StepColumns(
             np.fromiter(map(itemgetter(0), steps), np.int8, n),
             np.fromiter(map(itemgetter(1), steps), np.int64, n),
             np.fromiter(map(itemgetter(2), steps), np.int64, n),
-            list(map(itemgetter(3), steps)),
+            np.fromiter((codes[label] for _, _, _, label, _ in steps), np.int32, n),
             np.fromiter(map(itemgetter(4), steps), np.float64, n),
         )
+        if not isinstance(self.kept, CompiledSteps):
+            return by_python
+        compiled = self.kept.step_columns()
+        return joined(compiled, self.kept.places(), by_python) if n else compiled
+
+    def changes(self) -> RowChanges:
+        """What becomes of rows, as columns."""
+        if self.done is not None:
+            return self.done[1]
+        ended, freed = (np.array(slots, dtype=np.int64) for slots in (self.ended, self.freed))
+        if isinstance(self.kept, CompiledSteps):
+            ended = np.concatenate((self.kept.ended(), ended))
+            freed = np.concatenate((self.kept.freed(), freed))
+        return RowChanges(*self.kept.columns(), ended, freed)
+
+    def trace(self) -> None:
+        """Add the events of the steps that kernels planned to `events`."""
+        kept = self.kept
+        if not isinstance(kept, CompiledSteps) or not kept.steps:
+            return
+        every = np.empty(kept.steps + len(self.events), dtype=np.int64)
+        every[kept.places()] = kept.events()
+        every[kept.rest(len(self.events))] = self.events
+        self.events = every.tolist()
+
+    def silent_steps(self) -> list[int]:
+        """`silent`, and the steps like these that kernels planned, among all steps."""
+        kept = self.kept
+        if not isinstance(kept, CompiledSteps):
+            return self.silent
+        own = kept.rest(len(self.steps))[self.silent] if self.silent else ()
+        return [*kept.places()[kept.silent()].tolist(), *own]
+
+    def asked_steps(self) -> dict[str, list[int]]:
+        """`asked`, with the numbers of the steps among all steps."""
+        kept = self.kept
+        if not self.asked or not isinstance(kept, CompiledSteps):
+            return self.asked
+        places = kept.rest(len(self.steps))
+        return {id_: places[steps].tolist() for id_, steps in self.asked.items()}
 
     def no_longer_waits(self, slot: int) -> None:
         """The observation in this slot no longer waits for a label."""
-        if slot in self.began:
-            self.began.remove(slot)
-        else:
+        if not self.kept.stop(slot):
             self.ended.append(slot)
 
-    def renumber(self) -> list[int]:
+    def renumber(self, labels: Dictionary) -> NDArray[np.int64]:
         """The rows that the steps use, in order. The steps then refer to positions in this list."""
-        used = sorted({row for _, row, *_ in self.steps if row >= 0})
-        place = {row: i for i, row in enumerate(used)}
-        self.steps = [(op, place.get(row, -1), s, y, w) for op, row, s, y, w in self.steps]
-        self.kept = {slot: place[row] for slot, row in self.kept.items()}
+        steps, changes = self.columns(labels), self.changes()
+        here = steps.row >= 0
+        used = np.unique(steps.row[here])
+        row = np.where(here, np.searchsorted(used, steps.row), -1)
+        kept = np.searchsorted(used, changes.row)
+        self.done = (steps._replace(row=row), changes._replace(row=kept))
         return used

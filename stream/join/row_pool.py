@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.state import State
+from stream.errors import StateError
+from stream.join._kernels.ids import FREE_SLOTS, ROW_BYTES, SLOTS
+from stream.join.table import IdTable
 
 __all__ = ["RowPool"]
 
@@ -17,16 +20,14 @@ __all__ = ["RowPool"]
 class RowPool:
     """Slots 0, 1, 2, …
 
-    Attributes
+    Parameters
     ----------
-    count : int
-        One more than the largest slot ever taken: the size of the store.
-    bytes : int
-        Bytes of all rows, as given to `take`.
+    table
+        Its arrays have the slots.
 
     Examples
     --------
-    >>> rows = RowPool()
+    >>> rows = RowPool(IdTable())
     >>> rows.take(10), rows.take(5), rows.bytes
     (0, 1, 15)
     >>> rows.give(0)
@@ -34,48 +35,74 @@ class RowPool:
     (5, 0, 2)
     """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.bytes = 0
-        self._free: list[int] = []
-        self._sizes: dict[int, int] = {}  # of the slots whose rows have bytes
+    def __init__(self, table: IdTable) -> None:
+        self._table = table
+
+    @property
+    def count(self) -> int:
+        """One more than the largest slot ever taken: the size of the store."""
+        return self._table.counts[SLOTS]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all rows, as given to `take`."""
+        return self._table.counts[ROW_BYTES]
 
     def take(self, size: int) -> int:
         """Take a free slot for a row with that many bytes."""
-        if self._free:
-            slot = self._free.pop()
+        t, counts = self._table.arrays, self._table.counts
+        if counts[FREE_SLOTS]:
+            counts[FREE_SLOTS] -= 1
+            slot = int(t.free[counts[FREE_SLOTS]])
         else:
+            self._table.reserve(1, 0)
             slot = self.count
-            self.count += 1
-        if size:
-            self._sizes[slot] = size
-            self.bytes += size
+            counts[SLOTS] += 1
+        t.sizes[slot] = size
+        counts[ROW_BYTES] += size
         return slot
 
     def give(self, slot: int) -> None:
         """Free the slot."""
-        self._free.append(slot)
-        if slot in self._sizes:
-            self.bytes -= self._sizes.pop(slot)
+        t, counts = self._table.arrays, self._table.counts
+        t.free[counts[FREE_SLOTS]] = slot
+        counts[FREE_SLOTS] += 1
+        counts[ROW_BYTES] -= int(t.sizes[slot])
+        t.sizes[slot] = 0
 
     def size(self, slot: int) -> int:
         """The bytes of its row; 0 for slot -1, which means no row."""
-        return self._sizes.get(slot, 0)
+        return int(self._table.arrays.sizes[slot]) if slot >= 0 else 0
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """The free slots, and slot and size of the rows that have bytes."""
-        sizes = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)
-        return {"free": np.array(self._free, dtype=np.int64), "sizes": sizes}
+        t = self._table.arrays
+        sizes = t.sizes[: self.count]
+        there = np.flatnonzero(sizes)
+        return {
+            "free": t.free[: t.counts[FREE_SLOTS]].copy(),
+            "sizes": np.column_stack((there, sizes[there])),
+        }
 
-    def load(self, count: int, state: State) -> None:
-        """Load the pool with this count and these arrays.
+    def load(self, count: int, state: State, kept: NDArray[np.int64]) -> None:
+        """Load the pool with this count and these arrays. `kept`: the slots that are taken.
 
         Raises
         ------
         StateError
             They are damaged.
         """
-        self.count = count
-        self._free = state.array("free", np.int64, 1).tolist()
-        self._sizes = dict(state.array("sizes", np.int64, 2).tolist())
-        self.bytes = sum(self._sizes.values())
+        free, sizes = state.array("free", np.int64, 1), state.array("sizes", np.int64, 2)
+        used = np.concatenate((free, kept))
+        if sizes.size and not np.isin(sizes[:, 0], kept).all():
+            raise StateError("the sizes of rows are damaged")
+        if np.unique(used).size != used.size or ((used < 0) | (used >= count)).any():
+            raise StateError("the slots of rows are damaged")
+        self._table.reserve(count, 0)
+        t = self._table.arrays
+        t.counts[SLOTS], t.counts[FREE_SLOTS] = count, free.size
+        t.free[: free.size] = free
+        t.sizes[:count] = 0
+        if sizes.size:
+            t.sizes[sizes[:, 0]] = sizes[:, 1]
+        t.counts[ROW_BYTES] = int(t.sizes[:count].sum())

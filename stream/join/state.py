@@ -1,83 +1,123 @@
-"""The join state: ids, rows and labels of the delayed-label join, their bytes, and their saved
-form.
+"""The join state: what is known about each id, its bytes, and its saved form.
 
-Waiting rows, early labels and settled ids each have a dict of their own, ordered by time of
-arrival. An id is in at most one of them. The rules are in `transitions.py`. A transition removes
-the id from one dict and adds it to another. The methods here update the byte counts.
+Waiting rows, early labels and settled ids are entries of one table of ids, of three kinds, each
+ordered by time of arrival. An id has at most one entry. The rules are in `transitions.py`. A
+transition removes the entry of one kind and adds one of another. The methods here update the byte
+counts. Compiled loops change the same arrays (`columns.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Label, text_bytes
-from stream.data.state import State, pack, unpack
+from stream.data.state import State
 from stream.errors import StateError
+from stream.join._kernels import ids as id_kernels
+from stream.join._kernels import planning as kernels
+from stream.join._kernels.ids import (
+    CODE,
+    EARLY_BYTES,
+    HEARD,
+    IS_FLAGGED,
+    KIND,
+    LEARNED,
+    NO_LABEL,
+    NOT_HEARD,
+    NOW,
+    OLDEST,
+    OTHER_LABEL,
+    RECORDS,
+    SETTLED_BYTES,
+    SIZE,
+    SLOT,
+    TEXT_BYTES,
+    TIME,
+    UNHEARD,
+)
 from stream.join.label_delay import LabelDelays
 from stream.join.labels import AcceptedLabels
 from stream.join.reporters import Votes
 from stream.join.row_pool import RowPool
+from stream.join.table import EARLY, SETTLED, WAITING, IdTable
 from stream.join.transitions import IdState
 
-__all__ = ["EarlyLabel", "Fifo", "JoinState", "SettledId", "WaitingRow"]
+__all__ = ["EarlyLabel", "JoinState", "KeptIds", "SettledId", "WaitingRow"]
 
 V = TypeVar("V")
 
-# Built-in tuples, because two are made for each record and a hundred thousand are kept: an object
-# of a class takes five times as long to make, and the garbage collector visits it repeatedly. The
-# second item of each is the stream time at which it came.
+# What is known about an id, as Python sees it. The second item of each is the stream time at which
+# it came.
 WaitingRow: TypeAlias = tuple[int, int]  # its slot in the row pool
 # A label whose observation has not come: label, time, weight, and its record if it may be rejected.
 EarlyLabel: TypeAlias = tuple[Label, int, float, bytes]
 # An id that is settled: its label (None: given up before a label came), time, the slot of its row
 # (-1: not kept), weight, and the number of records learned up to and including it.
 SettledId: TypeAlias = tuple[Label | None, int, int, float, int]
-Kept: TypeAlias = WaitingRow | EarlyLabel | SettledId
-# Columns of settled ids that are saved if their rows are kept.
-SETTLED_COLUMNS = (("slot", np.int64), ("w", np.float64), ("learned", np.int64))
-
-UNKNOWN, WAITING, EARLY, UNFIT, LABELLED, CORRECTABLE, UNLABELLED = IdState
 
 
-class Fifo(dict[str, V]):
-    """A dict from which only the oldest key is removed.
+class KeptIds(Mapping[str, V]):
+    """The ids of one kind with what is known about each, the oldest first. It cannot be changed.
 
-    Finding the first key of a plain dict scans the deleted keys before it. An `OrderedDict`, which
-    can remove any key, takes twice as long to add and remove a key.
-
-    Attributes
+    Parameters
     ----------
-    order : deque
-        The keys, the oldest first.
-
-    Examples
-    --------
-    >>> ids = Fifo({"a": 1})
-    >>> ids.put("b", 2)
-    >>> ids.oldest, list(ids.order)
-    (1, ['a', 'b'])
+    table, kind
+        The ids.
+    read
+        Returns what is known about an entry.
     """
 
-    def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
-        super().__init__(items)
-        self.order = deque(self)
+    def __init__(self, table: IdTable, kind: int, read: Callable[[int], V]) -> None:
+        self._table, self._kind, self._read = table, kind, read
+
+    def __len__(self) -> int:
+        return self._table.count(self._kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.ids(self._kind))
+
+    def __getitem__(self, id_: str) -> V:
+        entry = self._table.find(id_)
+        if self._table.kind(entry) != self._kind:
+            raise KeyError(id_)
+        return self._read(entry)
+
+    @property
+    def oldest_id(self) -> str:
+        """The oldest id. There must be one."""
+        return self._table.id_of(self._table.oldest(self._kind))
 
     @property
     def oldest(self) -> V | None:
-        """The value of the oldest key; None if there is no key."""
-        return self[self.order[0]] if self.order else None
+        """What is known about the oldest id; None without one."""
+        entry = self._table.oldest(self._kind)
+        return self._read(entry) if entry >= 0 else None
 
-    def put(self, id_: str, value: V) -> None:
-        """Add a key that is not there."""
-        self[id_] = value
-        self.order.append(id_)
+    def before(self, limit: int) -> list[str]:
+        """The ids that came before this time."""
+        table, out = self._table, []
+        entry = table.oldest(self._kind)
+        while entry >= 0 and table.arrays.values[entry, TIME] < limit:
+            out.append(table.id_of(entry))
+            entry = table.after(entry)
+        return out
+
+
+def _counter(place: int) -> Any:
+    """A property: one of the counters that kernels change too."""
+
+    def read(state: JoinState) -> int:
+        return state.table.counts[place]
+
+    def write(state: JoinState, value: int) -> None:
+        state.table.counts[place] = value
+
+    return property(read, write)
 
 
 class JoinState:
@@ -94,16 +134,20 @@ class JoinState:
 
     Attributes
     ----------
-    waiting : OrderedDict
+    table : IdTable
+        All ids.
+    waiting : KeptIds
         Id to the row that waits for its label.
-    unheard : OrderedDict
-        Of the waiting ids those whose silence has not been heard yet, with the time of each.
-    flagged : set
-        Of these the ones that were decided otherwise, so that silence is void.
-    early : OrderedDict
+    unheard : int
+        The oldest waiting entry whose silence has not been heard yet, as that of all newer ones;
+        -1 without one. Entries that were decided otherwise are flagged: their silence is void.
+    early : KeptIds
         Id to the label that waits for its observation.
-    settled : Fifo
+    settled : KeptIds
         Id to its last label and row. Only the oldest id is removed.
+    others : dict
+        Entry to label and record, for labels that were not learned when they came: the table has
+        the codes of learned labels only.
     votes : dict
         Id to the labels that reporters gave; empty without reporters. Saved by `ReportedJoin`.
     rows : RowPool
@@ -126,21 +170,41 @@ class JoinState:
         Bytes of all ids, labels and records; of early labels; of settled ids with their rows.
     """
 
+    time: int = _counter(NOW)
+    oldest: int = _counter(OLDEST)
+    learned: int = _counter(RECORDS)
+    text_bytes: int = _counter(TEXT_BYTES)
+    early_bytes: int = _counter(EARLY_BYTES)
+    settled_bytes: int = _counter(SETTLED_BYTES)
+    unheard: int = _counter(UNHEARD)
+
     def __init__(self, max_classes: int, rules: int, after: int | None = None) -> None:
         self.rules, self.after = rules, after
         self.weigh = _weigher(rules)
-        self.waiting: OrderedDict[str, WaitingRow] = OrderedDict()
-        self.unheard: OrderedDict[str, int] = OrderedDict()
-        self.flagged: set[str] = set()
-        self.early: OrderedDict[str, EarlyLabel] = OrderedDict()
-        self.settled: Fifo[SettledId] = Fifo()
-        self.votes: dict[str, Votes] = {}
-        self.rows = RowPool()
         self.labels = AcceptedLabels(max_classes)
+        self.votes: dict[str, Votes] = {}
         self.outcomes: Counter[str] = Counter()
         self.label_delays = LabelDelays()
-        self.time = self.oldest = self.learned = 0
-        self.text_bytes = self.early_bytes = self.settled_bytes = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget all ids, rows and counters."""
+        self.table = IdTable()
+        self.rows = RowPool(self.table)
+        self.waiting = KeptIds(self.table, WAITING, self.waiting_row)
+        self.early = KeptIds(self.table, EARLY, self._early_label)
+        self.settled = KeptIds(self.table, SETTLED, self._settled_id)
+        self.others: dict[int, tuple[Label, bytes]] = {}
+        self._label_sizes = np.zeros(0, dtype=np.int64)
+
+    @property
+    def label_sizes(self) -> NDArray[np.int64]:
+        """int64: the bytes of each learned label, by its code."""
+        values, known = self.labels.learned.values, self._label_sizes.size
+        if known < len(values):
+            more = [self.weight("", label) for label in values[known:]]
+            self._label_sizes = np.append(self._label_sizes, np.array(more, dtype=np.int64))
+        return self._label_sizes
 
     @property
     def total_bytes(self) -> int:
@@ -149,19 +213,21 @@ class JoinState:
 
     def of(self, id_: str) -> IdState:
         """The state of an id."""
-        if id_ in self.waiting:
-            return WAITING
-        settled = self.settled.get(id_)
-        if settled is not None:
-            if settled[0] is None:
-                return UNLABELLED
-            return LABELLED if settled[2] < 0 else CORRECTABLE
-        early = self.early.get(id_)
-        if early is None:
-            return UNKNOWN
-        if self.rules == 1:  # its label has a promised place among the classes
-            return EARLY
-        return EARLY if self.labels.refusal(early[0]) is None else UNFIT
+        entry = self.table.find(id_)
+        if entry < 0:
+            return IdState.UNKNOWN
+        links = self.table.arrays.links[entry].tolist()
+        kind, code = links[KIND], links[CODE]
+        if kind == WAITING:
+            return IdState.WAITING
+        if kind == SETTLED:
+            if code == NO_LABEL:
+                return IdState.UNLABELLED
+            return IdState.LABELLED if links[SLOT] < 0 else IdState.CORRECTABLE
+        if self.rules == 1 or code != OTHER_LABEL:  # its label has a place among the classes
+            return IdState.EARLY
+        fit = self.labels.refusal(self.others[entry][0]) is None
+        return IdState.EARLY if fit else IdState.UNFIT
 
     def weight(self, id_: str, label: Label | None = None) -> int:
         """The bytes that an id, and a label with it, count towards `max_bytes`."""
@@ -170,93 +236,89 @@ class JoinState:
 
     def add_row(self, id_: str, slot: int) -> None:
         """The observation of an unknown id waits from now on."""
-        self.waiting[id_] = (slot, self.time)
-        if self.after is not None:
-            self.unheard[id_] = self.time
-        self.text_bytes += self.weigh(id_)
+        size = self.weigh(id_)
+        self._add(id_, WAITING, None, self.time, size, slot=slot)
+        self.text_bytes += size
 
     def remove_row(self, id_: str) -> WaitingRow:
         """The row no longer waits; its slot is still taken."""
-        row = self.waiting.pop(id_)
-        self.unheard.pop(id_, None)
-        self.flagged.discard(id_)
+        entry = self.table.find(id_)
+        row = self.waiting_row(entry)
+        self._remove(entry)
         self.text_bytes -= self.weigh(id_)
         return row
 
     def add_label(self, id_: str, label: Label, w: float, origin: bytes) -> None:
         """Keep the early label of an unknown id."""
-        self.early[id_] = (label, self.time, w, origin)
+        size = self.weight(id_, label) + len(origin)
+        self._add(id_, EARLY, label, self.time, size, w=w, origin=origin)
         if self.rules == 1:
             self.labels.promise(label)
-        size = self.weight(id_, label) + len(origin)
         self.text_bytes += size
         self.early_bytes += size
 
     def remove_label(self, id_: str) -> EarlyLabel:
         """Remove the early label of an id."""
-        early = self.early.pop(id_)
-        label, _, _, origin = early
+        entry = self.table.find(id_)
+        early = self._early_label(entry)
+        size = self._remove(entry)
         if self.rules == 1:
-            self.labels.release(label)
-        size = self.weight(id_, label) + len(origin)
+            self.labels.release(early[0])
         self.text_bytes -= size
         self.early_bytes -= size
         return early
 
     def settle(self, id_: str, settled: SettledId) -> None:
         """An unknown id is settled; its row, if kept, has its slot already."""
-        label, _, slot, _, _ = settled
-        self.settled.put(id_, settled)
+        label, time, slot, w, learned = settled
         size = self.weight(id_, label)
+        self._add(id_, SETTLED, label, time, size, slot=slot, w=w, learned=learned)
         self.text_bytes += size
-        if slot >= 0:
-            size += self.rows.size(slot)
-        self.settled_bytes += size
+        self.settled_bytes += size + self.rows.size(slot)
 
     def keep_settled_row(self, id_: str, slot: int, size: int) -> None:
         """The row of a settled id was given this slot."""
-        label, time, _, w, learned = self.settled[id_]
-        self.settled[id_] = (label, time, slot, w, learned)
+        self.table.arrays.links[self.table.find(id_), SLOT] = slot
         self.settled_bytes += size
 
     def relabel(self, id_: str, label: Label, w: float) -> None:
         """Replace the label of a settled id; the new label has the same age."""
-        old, time, slot, _, learned = self.settled[id_]
-        self.settled[id_] = (label, time, slot, w, learned)
-        longer = self.weight("", label) - self.weight("", old)
+        entry, arrays = self.table.find(id_), self.table.arrays
+        longer = self.weight(id_, label) - int(arrays.values[entry, SIZE])
+        self.others.pop(entry, None)
+        self._name(entry, label, b"")
+        arrays.weights[entry] = w
+        arrays.values[entry, SIZE] += longer
         self.text_bytes += longer
         self.settled_bytes += longer
 
     def remove_settled(self) -> SettledId:
         """Remove the oldest settled id; the slot of its row is still taken."""
-        id_ = self.settled.order.popleft()
-        settled = self.settled.pop(id_)
-        label, _, slot, _, _ = settled
-        size = self.weight(id_, label)
+        entry = self.table.oldest(SETTLED)
+        settled = self._settled_id(entry)
+        size = self._remove(entry)
         self.text_bytes -= size
-        self.settled_bytes -= size if slot < 0 else size + self.rows.size(slot)
+        self.settled_bytes -= size + self.rows.size(settled[2])
         return settled
 
-    def settle_many(
-        self, ids: Sequence[str], settled: Iterable[SettledId], size: int, bound: int
-    ) -> int:
-        """Settle unknown ids whose rows are not kept, which weigh `size` with their labels. The
-        oldest ids beyond `bound` are removed. Returns how many."""
-        of, order = self.settled, self.settled.order
-        of.update(zip(ids, settled, strict=True))
-        order.extend(ids)
-        gone = [order.popleft() for _ in range(len(order) - bound)]
-        counts = Counter(map(itemgetter(0), map(of.pop, gone)))
-        labels = sum(n * self.weight("", label) for label, n in counts.items())
-        change = size - self.weigh_many(gone) - labels
-        self.text_bytes += change
-        self.settled_bytes += change
-        return len(gone)
+    def is_unheard(self, id_: str) -> bool:
+        """Whether the id waits, and its silence has not been heard."""
+        entry = self.table.find(id_)
+        waits = self.table.kind(entry) == WAITING
+        return waits and int(self.table.arrays.values[entry, LEARNED]) != HEARD
 
-    def weigh_many(self, texts: Sequence[str]) -> int:
-        """The bytes of all these texts, see `weigh`."""
-        joined = "".join(texts)
-        return self.weigh(joined) if joined.isascii() else sum(map(self.weigh, texts))
+    def is_flagged(self, entry: int) -> bool:
+        """Whether the silence of a waiting entry is void."""
+        return int(self.table.arrays.values[entry, LEARNED]) == IS_FLAGGED
+
+    def flag(self, entries: Sequence[int] | NDArray[np.int64]) -> None:
+        """These waiting entries were decided otherwise."""
+        self.table.arrays.values[np.array(entries, dtype=np.int64), LEARNED] = IS_FLAGGED
+
+    def hear(self, entry: int) -> None:
+        """The silence of the oldest unheard entry is heard."""
+        self.table.arrays.values[entry, LEARNED] = HEARD
+        self.unheard = self.table.after(entry)
 
     def count_bytes(self) -> tuple[int, int, int]:
         """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""
@@ -268,16 +330,97 @@ class JoinState:
 
     def before(self, limit: int) -> tuple[list[str], list[str]]:
         """Ids of early labels and of waiting rows that came before this time, oldest first."""
-        return _before(self.early.items(), limit), _before(self.waiting.items(), limit)
+        return self.early.before(limit), self.waiting.before(limit)
 
     def find_oldest(self) -> None:
         """Set `oldest` from what is held."""
-        ends: tuple[Mapping[str, Kept], ...] = (self.early, self.waiting)
-        first = [self.settled.oldest, *(next(iter(kept.values()), None) for kept in ends)]
-        self.oldest = min((kept[1] for kept in first if kept is not None), default=self.time)
+        kernels.set_oldest(self.table.arrays)
+
+    def slots(self, kind: int) -> NDArray[np.int64]:
+        """The slots of the rows of a kind, oldest first; without those that have none."""
+        links = self.table.arrays.links[self.table.entries(kind), SLOT]
+        slots: NDArray[np.int64] = links.astype(np.int64)
+        return slots[slots >= 0]
+
+    # What is known about an entry.
+
+    def waiting_row(self, entry: int) -> WaitingRow:
+        """The row that waits."""
+        arrays = self.table.arrays
+        return int(arrays.links[entry, SLOT]), int(arrays.values[entry, TIME])
+
+    def _early_label(self, entry: int) -> EarlyLabel:
+        arrays = self.table.arrays
+        label, origin = self._label(entry, int(arrays.links[entry, CODE]))
+        assert label is not None  # noqa: S101  or it would not be an early label
+        return label, int(arrays.values[entry, TIME]), float(arrays.weights[entry]), origin
+
+    def _settled_id(self, entry: int) -> SettledId:
+        arrays = self.table.arrays
+        _, time, learned, _ = arrays.values[entry].tolist()
+        links = arrays.links[entry].tolist()
+        label, _ = self._label(entry, links[CODE])
+        return label, time, links[SLOT], float(arrays.weights[entry]), learned
+
+    def _label(self, entry: int, code: int) -> tuple[Label | None, bytes]:
+        """Label and record of an entry."""
+        if code >= 0:
+            label: Label = self.labels.learned.values[code]
+            return label, b""
+        return self.others[entry] if code == OTHER_LABEL else (None, b"")
+
+    def _name(self, entry: int, label: Label | None, origin: bytes) -> None:
+        """Store the label of an entry."""
+        code = NO_LABEL
+        if label is not None:
+            code = self.labels.learned.codes[label] if self.labels.knows(label) else OTHER_LABEL
+            if origin:
+                code = OTHER_LABEL
+        if code == OTHER_LABEL:
+            self.others[entry] = (label, origin)  # type: ignore[assignment]  # it is a label
+        self.table.arrays.links[entry, CODE] = code
+
+    def _add(
+        self,
+        id_: str,
+        kind: int,
+        label: Label | None,
+        time: int,
+        size: int,
+        *,
+        slot: int = -1,
+        w: float = 0.0,
+        learned: int = 0,
+        origin: bytes = b"",
+    ) -> None:
+        entry = self.table.insert(id_, kind)
+        arrays = self.table.arrays
+        arrays.links[entry, SLOT] = slot
+        arrays.values[entry, TIME:] = (time, learned, size)
+        arrays.weights[entry] = w
+        self._name(entry, label, origin)
+
+    def _remove(self, entry: int) -> int:
+        """Remove an entry; returns its bytes."""
+        size = int(self.table.arrays.values[entry, SIZE])
+        self.others.pop(entry, None)
+        self.table.remove(entry)
+        return size
+
+    # The saved form.
 
     def to_state(self, *, corrections: bool) -> State:
         """The whole state. O(ids held)."""
+        settled = self.table.entries(SETTLED)
+        arrays = self.table.arrays
+        codes, known = arrays.links[settled, CODE], self.labels.learned.codes
+        others = []
+        for place in np.flatnonzero(codes == OTHER_LABEL).tolist():
+            label, _ = self.others[int(settled[place])]
+            if self.labels.knows(label):  # it was learned later
+                codes[place] = known[label]
+            else:
+                others.append(label)
         header = {
             "labels": list(self.labels.learned),
             "overflow": self.labels.learned.overflow,
@@ -286,17 +429,39 @@ class JoinState:
             "time": self.time,
             "slots": self.rows.count,
             "early_labels": [label for label, *_ in self.early.values()],
-            "settled_labels": [label for label, *_ in self.settled.values()],
+            "settled_others": others,
             "promised": self.labels.promised,
         }
         if corrections:  # otherwise only the labels of settled ids are saved
             header["learned"] = self.learned
         if self.rules > 1:
             header["rules"] = self.rules
-        return State(header, self.rows.arrays() | self._arrays(rows_of_settled=corrections))
+        columns = {"settled_code": codes, **self.rows.arrays(), **self._arrays()}
+        if corrections:
+            columns["settled_slot"] = arrays.links[settled, SLOT].astype(np.int64)
+            columns["settled_w"] = arrays.weights[settled]
+            columns["settled_learned"] = arrays.values[settled, LEARNED]
+        return State(header, columns)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Ids and times of all kinds, and what only waiting rows and early labels have."""
+        held, arrays = self.table.arrays, dict[str, NDArray[Any]]()
+        entries = {name: self.table.entries(kind) for name, kind in KINDS.items()}
+        for name, at in entries.items():
+            arrays |= {f"{name}_{k}": v for k, v in self.table.packed(at).items()}
+            arrays[f"{name}_time"] = held.values[at, TIME]
+        arrays["waiting_slot"] = held.links[entries["waiting"], SLOT].astype(np.int64)
+        if self.after is not None:
+            arrays["waiting_flagged"] = held.values[entries["waiting"], LEARNED] == IS_FLAGGED
+        arrays["early_w"] = held.weights[entries["early"]]
+        if self.rules > 1:
+            records = [origin for *_, origin in self.early.values()]
+            arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
+            arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
+        return arrays
 
     def load_state(self, state: State, *, corrections: bool) -> None:
-        """Load what `to_state` saved.
+        """Load what `to_state` saved, or what it saved before labels of settled ids had codes.
 
         Raises
         ------
@@ -310,69 +475,105 @@ class JoinState:
         self.outcomes = Counter(header["outcomes"])
         self.label_delays = LabelDelays()
         self.label_delays.load_header(header["account"])
+        self._clear()
         self.time, self.oldest = header["time"], 0
-        self.rows.load(header["slots"], state)
         self.learned = header["learned"] if corrections else 0
-        self._load_arrays(state, header["early_labels"], header["settled_labels"], corrections)
+        self._load_waiting(state)
+        self._load_early(state, header["early_labels"])
+        self._load_settled(state, corrections=corrections)
+        taken = (self.slots(WAITING), self.slots(SETTLED))
+        self.rows.load(header["slots"], state, np.concatenate(taken))
         promised = (label for label, *_ in self.early.values() if self.rules == 1)
         self.labels.load_promised(header["promised"], promised)
-        self.text_bytes, self.early_bytes, self.settled_bytes = self.count_bytes()
+        held = {name: self.table.entries(kind) for name, kind in KINDS.items()}
+        sizes = {name: int(self.table.arrays.values[at, SIZE].sum()) for name, at in held.items()}
+        kept = self.table.arrays.sizes[self.slots(SETTLED)]
+        self.text_bytes, self.early_bytes = sum(sizes.values()), sizes["early"]
+        self.settled_bytes = sizes["settled"] + int(kept.sum())
 
-    def _arrays(self, *, rows_of_settled: bool) -> dict[str, NDArray[Any]]:
-        """All columns except the labels. Settled ids are included only if their rows are kept."""
-        arrays: dict[str, NDArray[Any]] = {}
-        every: dict[str, Mapping[str, Kept]] = {
-            "waiting": self.waiting,
-            "early": self.early,
-            "settled": self.settled,
-        }
-        for name, ids in every.items():
-            arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
-            arrays[f"{name}_time"] = np.array([kept[1] for kept in ids.values()], dtype=np.int64)
-        slots = [slot for slot, _ in self.waiting.values()]
-        arrays["waiting_slot"] = np.array(slots, dtype=np.int64)
-        if self.after is not None:
-            flagged = [id_ in self.flagged for id_ in self.waiting]
-            arrays["waiting_flagged"] = np.array(flagged, dtype=np.bool_)
-        weights = [w for _, _, w, _ in self.early.values()]
-        arrays["early_w"] = np.array(weights, dtype=np.float64)
+    def _load_ids(self, state: State, name: str) -> NDArray[np.int64]:
+        """The entries of the saved ids of a kind, with their times and the bytes of the ids."""
+        lengths = state.array(f"{name}_lengths", np.int64, 1)
+        data = state.array(f"{name}_bytes", np.uint8, 1)
+        times = state.array(f"{name}_time", np.int64, 1)
+        entries = None
+        if not (lengths < 0).any() and int(lengths.sum()) == data.size:
+            entries = self.table.insert_all(data, lengths, KINDS[name])
+        if entries is None or times.size != entries.size:
+            raise StateError(f"the ids of {name!r} are damaged")
+        arrays = self.table.arrays
+        arrays.values[entries, TIME], arrays.values[entries, LEARNED] = times, 0
+        arrays.values[entries, SIZE], arrays.weights[entries] = 0, 0.0
+        arrays.links[entries, SLOT], arrays.links[entries, CODE] = -1, NO_LABEL
         if self.rules > 1:
-            records = [origin for *_, origin in self.early.values()]
-            arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
-            arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
-        for place, (name, dtype) in enumerate(SETTLED_COLUMNS if rows_of_settled else (), 2):
-            column = [settled[place] for settled in self.settled.values()]
-            arrays[f"settled_{name}"] = np.array(column, dtype=dtype)
-        return arrays
+            sizes = np.empty(entries.size, dtype=np.int64)
+            id_kernels.weigh_ids(arrays, entries, sizes)
+            arrays.values[entries, SIZE] = sizes
+        return entries
 
-    def _load_arrays(
-        self,
-        state: State,
-        early: Iterable[Label],
-        settled: Iterable[Label | None],
-        rows_of_settled: bool,
-    ) -> None:
-        ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
-        times = {name: state.array(f"{name}_time", np.int64, 1).tolist() for name in ids}
-        slots = state.array("waiting_slot", np.int64, 1).tolist()
-        weights = state.array("early_w", np.float64, 1).tolist()
+    def _load_waiting(self, state: State) -> None:
+        entries = self._load_ids(state, "waiting")
+        slots = _column(state, "waiting_slot", np.int64, entries.size)
+        if (slots < 0).any():
+            raise StateError("the slots of rows are damaged")
+        self.table.arrays.links[entries, SLOT] = slots
+        if self.after is None:
+            return
+        # What is older was heard before the state was saved.
+        values = self.table.arrays.values
+        flagged = _column(state, "waiting_flagged", np.bool_, entries.size)
+        values[entries, LEARNED] = np.where(flagged, IS_FLAGGED, NOT_HEARD)
+        heard = values[entries, TIME] < self.time - self.after
+        values[entries[heard], LEARNED] = HEARD
+        left = entries[~heard]
+        self.unheard = int(left[0]) if left.size else -1
+
+    def _load_early(self, state: State, labels: Sequence[Label]) -> None:
+        entries = self._load_ids(state, "early")
+        self.table.arrays.weights[entries] = _column(state, "early_w", np.float64, entries.size)
         saved = "early_origin_sizes" in state.arrays
-        origins = _origins(state) if saved else [b""] * len(weights)
-        kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
-        if rows_of_settled:
-            columns = SETTLED_COLUMNS
-            kept = [state.array(f"settled_{name}", dtype, 1).tolist() for name, dtype in columns]
-        waiting = zip(slots, times["waiting"], strict=True)
-        labels = zip(early, times["early"], weights, origins, strict=True)
-        self.waiting = OrderedDict(zip(ids["waiting"], waiting, strict=True))
-        if self.after is not None:  # what is older was heard before the state was saved
-            since = self.time - self.after
-            self.unheard = OrderedDict((i, t) for i, (_, t) in self.waiting.items() if t >= since)
-            flagged = state.array("waiting_flagged", np.bool_, 1).tolist()
-            self.flagged = {id_ for id_, other in zip(self.waiting, flagged, strict=True) if other}
-        self.early = OrderedDict(zip(ids["early"], labels, strict=True))
-        columns_of = zip(settled, times["settled"], *kept, strict=False)
-        self.settled = Fifo(zip(ids["settled"], columns_of, strict=True))
+        origins = _origins(state) if saved else [b""] * entries.size
+        if not len(labels) == len(origins) == entries.size:
+            raise StateError("the early labels are damaged")
+        self._name_all(entries.tolist(), labels, origins)
+
+    def _load_settled(self, state: State, *, corrections: bool) -> None:
+        entries, arrays = self._load_ids(state, "settled"), self.table.arrays
+        if corrections:
+            slots = _column(state, "settled_slot", np.int64, entries.size)
+            arrays.links[entries, SLOT] = np.maximum(slots, -1)
+            arrays.weights[entries] = _column(state, "settled_w", np.float64, entries.size)
+            learned = _column(state, "settled_learned", np.int64, entries.size)
+            arrays.values[entries, LEARNED] = learned
+        if "settled_labels" in state.header:  # of an older version
+            labels = state.header["settled_labels"]
+            if len(labels) != entries.size:
+                raise StateError("the labels of settled ids are damaged")
+            self._name_all(entries.tolist(), labels)
+            return
+        codes = _column(state, "settled_code", np.int32, entries.size)
+        others = entries[codes == OTHER_LABEL].tolist()
+        values = self.labels.learned.values
+        wrong = (codes < OTHER_LABEL) | (codes >= len(values))
+        if wrong.any() or len(others) != len(state.header["settled_others"]):
+            raise StateError("the labels of settled ids are damaged")
+        sizes = np.append(self.label_sizes, [0, 0])  # the last two for negative codes
+        arrays.links[entries, CODE] = codes
+        arrays.values[entries, SIZE] += sizes[codes]
+        self._name_all(others, state.header["settled_others"])
+
+    def _name_all(
+        self, entries: Iterable[int], labels: Iterable[Label | None], origins: Iterable[bytes] = ()
+    ) -> None:
+        """Store the labels and records of entries whose ids have been weighed."""
+        values, records = self.table.arrays.values, iter(origins)
+        for entry, label in zip(entries, labels, strict=True):
+            origin = next(records, b"")
+            self._name(entry, label, origin)
+            values[entry, SIZE] += self.weight("", label) + len(origin)
+
+
+KINDS = {"waiting": WAITING, "early": EARLY, "settled": SETTLED}
 
 
 def _nothing(text: str) -> int:
@@ -383,13 +584,11 @@ def _weigher(rules: int) -> Callable[[str], int]:
     return text_bytes if rules > 1 else _nothing
 
 
-def _before(items: Iterable[tuple[str, Kept]], limit: int) -> list[str]:
-    out = []
-    for id_, kept in items:
-        if kept[1] >= limit:
-            break
-        out.append(id_)
-    return out
+def _column(state: State, name: str, dtype: Any, size: int) -> NDArray[Any]:
+    column = state.array(name, dtype, 1)
+    if column.size != size:
+        raise StateError(f"array {name!r}: expected {size} values, got {column.size}")
+    return column
 
 
 def _origins(state: State) -> list[bytes]:
@@ -399,11 +598,3 @@ def _origins(state: State) -> list[bytes]:
         raise StateError("the records of early labels are damaged")
     ends = np.cumsum(sizes).tolist()
     return [raw[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
-
-
-def _ids(state: State, name: str) -> list[str]:
-    arrays = {k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")}
-    ids = [i for i in unpack(arrays) if i is not None]
-    if len(ids) != len(arrays["lengths"]):
-        raise StateError(f"the ids of {name!r} are damaged")
-    return ids

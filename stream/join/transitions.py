@@ -47,8 +47,8 @@ time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learn
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
 `LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
-that are not in the table cannot occur. `COMMON` names the three transitions that `fast.py` runs in
-one loop.
+that are not in the table cannot occur. `COMMON` names the transitions that kernels run too, many
+events in one call (`columns.py`).
 """
 
 from __future__ import annotations
@@ -241,14 +241,22 @@ HELD_BACK = {
     A.CORRECT: A.COUNT,
 }
 
-# What `fast.py` runs in one loop, if the label was learned before and no bound but that of settled
-# ids is reached.
+# What kernels plan if labels are learned and the label was learned before; so no label is refused,
+# and no early label is unfit. They also remove what expires and what bounds no longer hold.
 COMMON: Final = frozenset(
-    {
-        (UNKNOWN, IdEvent.OBSERVATION),
-        (UNKNOWN, IdEvent.OBSERVATION_LABEL),
-        (WAITING, IdEvent.LABEL),
+    (state, event)
+    for state, row in PLAIN.items()
+    for event in row
+    if event
+    in {
+        IdEvent.OBSERVATION,
+        IdEvent.OBSERVATION_LABEL,
+        IdEvent.OBSERVATION_SAME,
+        IdEvent.LABEL,
+        IdEvent.LABEL_SAME,
     }
+    and state != UNFIT
+    and (state, event) != (CORRECTABLE, IdEvent.LABEL)
 )
 
 

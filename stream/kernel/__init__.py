@@ -1,5 +1,5 @@
 """Compiled functions: the decorator, and the kernels that several rooms share."""
 
-from stream.kernel.compiled import CompilationWarning, inlined, kernel
+from stream.kernel.compiled import CompilationWarning, called, inlined, kernel
 
-__all__ = ["CompilationWarning", "inlined", "kernel"]
+__all__ = ["CompilationWarning", "called", "inlined", "kernel"]

@@ -27,7 +27,7 @@ from numba.core.typing import make_concrete_template
 
 from stream.kernel.bundled import bundle_of, source_stamp
 
-__all__ = ["CompilationWarning", "inlined", "kernel"]
+__all__ = ["CompilationWarning", "called", "inlined", "kernel"]
 
 COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
 
@@ -60,6 +60,12 @@ def inlined(function: Callable[..., Any]) -> Any:
     short function.
     """
     return _Kernel(function, targetoptions={**OPTIONS, "forceinline": True, "_nrt": False})
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Decorator of functions in kernel files that several places of a kernel call: as `inlined`,
+    but LLVM decides whether it repeats them, which takes long for large ones."""
+    return _Kernel(function, targetoptions={**OPTIONS, "_nrt": False})
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]

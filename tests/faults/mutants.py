@@ -38,6 +38,7 @@ POISON = "consumers/service/crash_guard.py"
 OUTCOME = "consumers/shard/outcome.py"
 INPUTS_TESTS = "tests/consumers/service/test_inputs.py"
 POISON_TESTS = "tests/consumers/service/test_crash_guard.py"
+TABLE = "tests/stream/join/test_table.py"
 FUTURE = "tests/consumers/shard/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
@@ -389,10 +390,31 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "ids with the same hash are compared",
+        "stream/join/_kernels/ids.py",
+        "        if alike and is_id(t, entry, data, start, stop):\n",
+        "        if alike:\n",
+        (f"{TABLE}::test_ids_with_the_same_hash_are_different_ids",),
+    ),
+    Mutant(
+        "a settled id that is forgotten leaves its bytes",
+        "stream/join/_kernels/planning.py",
+        "    c[SETTLED_BYTES] -= size if slot < 0 else size + t.sizes[slot]\n",
+        "    c[SETTLED_BYTES] -= size\n",
+        (f"{TABLE}::test_hostile_sequences_give_what_dicts_give",),
+    ),
+    Mutant(
+        "a correction is not planned by kernels",
+        "stream/join/_kernels/planning.py",
+        "        return other or (t.links[entry, SLOT] >= 0 and held != code)  # a correction\n",
+        "        return other\n",
+        (f"{TABLE}::test_hostile_sequences_give_what_dicts_give",),
+    ),
+    Mutant(
         "an early label is checked when it is joined with its observation",
         "stream/join/state.py",
-        "        return EARLY if self.labels.refusal(early[0]) is None else UNFIT\n",
-        "        return EARLY\n",
+        "        return IdState.EARLY if fit else IdState.UNFIT\n",
+        "        return IdState.EARLY\n",
         (
             "tests/consumers/shard/test_early_labels.py::"
             "test_early_label_that_does_not_fit_is_a_dead_letter_of_its_own_bytes",

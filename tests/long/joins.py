@@ -1,4 +1,4 @@
-"""Every sequence of events up to a length through the label join: one by one, and in its fast loop.
+"""Every sequence of events up to a length through the label join: one by one, and by kernels.
 
 `python -m tests.long.joins [--length 5] [--common 6]`: ends with 1 where two plans, or what is held
 after them, differ. The second length is that of sequences of common events only.

@@ -1,4 +1,4 @@
-"""The table of the label join: complete, what the join does, and what its fast loop does."""
+"""The table of the label join: complete, what the join does, and what kernels do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.join.join import ACTS, LabelJoin
 from stream.join.plan import Plan, Silence
-from stream.join.transitions import COMMON, IdEvent, IdState, JoinAction, table
+from stream.join.transitions import IdEvent, IdState, JoinAction, table
 from tests.oracles.join import JoinTwin
 from tests.stream.join.short_joins import (
     BOUNDS,
@@ -190,19 +190,19 @@ def test_ids_that_go_need_not_be_looked_up() -> None:
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_every_short_sequence_is_planned_alike_in_the_fast_loop(bounds, length) -> None:
+def test_every_short_sequence_is_planned_alike_by_kernels(bounds, length) -> None:
     """Plans, all that is held, and all that is counted."""
     assert list(differences(LETTERS, length, bounds)) == []
 
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-def test_every_sequence_of_four_is_planned_alike_in_the_fast_loop(bounds) -> None:
+def test_every_sequence_of_four_is_planned_alike_by_kernels(bounds) -> None:
     """Of fewer events; `tests.long.joins` runs all of them, and longer ones."""
     assert list(differences(LETTERS[:7] + LETTERS[8:9] + LETTERS[-1:], 4, bounds)) == []
 
 
 @pytest.mark.parametrize("bounds", ["wide", "short"])
-def test_every_sequence_of_common_events_is_planned_alike_in_the_fast_loop(bounds) -> None:
+def test_every_sequence_of_common_events_is_planned_alike_by_kernels(bounds) -> None:
     """Longer ones, of those the loop is made for."""
     assert list(differences(COMMON_LETTERS, 5, BOUNDS[bounds])) == []
 
@@ -219,9 +219,8 @@ def test_saved_states_of_short_sequences_are_the_same_bytes() -> None:
         assert saved == fast_join.to_state().to_bytes() == again.to_state().to_bytes()
 
 
-def test_fast_loop_plans_the_common_transitions_and_no_other() -> None:
+def test_kernels_plan_the_common_transitions_and_no_other() -> None:
     """Where no bound is reached, an event is passed on if, and only if, it is not common."""
-    assert len(COMMON) == 3
     for sequence in sequences(LETTERS[:-1], 3):
         assert planned(sequence, {}, fast=True)[2] == uncommon_ones(sequence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from functools import partial
 from importlib import import_module
 from itertools import accumulate, pairwise
 
@@ -14,12 +14,13 @@ from stream import GaussianNB
 from stream.data.block import Rows
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
-from stream.join.events import Events, one_by_one
-from stream.join.fast import uncommon
+from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.events import Events
 from stream.join.join import LabelJoin
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 from stream.join.plan import Plan, Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
+from tests.stream.join.short_joins import content, plan_one, told
 from tests.stream.join.test_join import OPS
 
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
@@ -82,8 +83,7 @@ class Calls:
         held = self.join.state
         assert held.count_bytes() == (held.text_bytes, held.early_bytes, held.settled_bytes)
         assert set(plan.kept) <= set(self.join.kept_slots().tolist())
-        assert list(held.settled.order) == list(held.settled)
-        self.waiting = (self.waiting - set(plan.ended)) | plan.began
+        self.waiting = (self.waiting - set(plan.ended)) | plan.kept.began()
         assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
         due = plan.correction
         if due is not None:
@@ -231,15 +231,17 @@ usual_bounds = st.fixed_dictionaries(
         "horizon": st.sampled_from([5, 30, 1000, 1000]),
         "max_bytes": st.integers(0, 60) | st.just(1 << 62),
         "rules": st.sampled_from([1, 2, 2]),
+        "corrections": st.sampled_from([False, False, True]),
     }
 )
 
 
-def plans(bound, events, deads, ratio, cuts) -> tuple[list[dict[str, object]], LabelJoin, Breaker]:
+def plans(bound, events, deads, ratio, cuts) -> tuple[list[tuple[object, ...]], LabelJoin, Breaker]:
     """What a machine plans of events, in calls that end at `cuts`, its join and its breaker."""
     like = Rows.from_dicts([{"x": 1.0}])
     machine = Progressive(GaussianNB(), LabelJoin(**bound), like, Breaker(ratio))
-    out, time = [], 0
+    out: list[tuple[object, ...]] = []
+    time = 0
     for start, stop in pairwise([0, *sorted(cuts), len(events)]):
         columns: list[list[object]] = [[], [], [], [], []]
         sizes: list[int] = []
@@ -253,8 +255,8 @@ def plans(bound, events, deads, ratio, cuts) -> tuple[list[dict[str, object]], L
             for column, value in zip(columns, (id_, row, inside, w, time), strict=True):
                 column.append(value)
         dead = [*deads[start:stop], 0] if ratio < 1 else None
-        plan = machine.plan(one_by_one(Events(*columns, dead)), sizes)
-        out.append({f.name: getattr(plan, f.name) for f in fields(plan)})
+        plan = machine.plan(EventFeed(Events(*columns, dead), sizes))
+        out.append(told(plan, machine.join))
     return out, machine.join, machine._breaker
 
 
@@ -266,20 +268,21 @@ def plans(bound, events, deads, ratio, cuts) -> tuple[list[dict[str, object]], L
     st.sampled_from([0.5, 0.0, 1.0]),
     st.lists(st.integers(0, 60), min_size=1, max_size=4),
 )
-def test_common_events_in_one_loop_are_planned_as_one_by_one(
+def test_common_events_are_planned_by_kernels_as_one_by_one(
     events, bound, deads, ratio, cuts
 ) -> None:
     """Plans, join and breaker, bit for bit, whatever comes between common events."""
     given_ = (bound, events, deads, ratio)
     cuts = [cut for cut in cuts if cut <= len(events)]
-    fast, fast_join, fast_breaker = plans(*given_, cuts)
     with pytest.MonkeyPatch.context() as patch:
         module = import_module("stream.evaluate.progressive")  # the package has a function so named
-        patch.setattr(module, "uncommon", lambda join, plan, events, *_: events)
+        patch.setattr(module, "begin", partial(begin, fewest=1))
+        fast, fast_join, fast_breaker = plans(*given_, cuts)
+        patch.setattr(module, "begin", lambda *_: None)
         slow, slow_join, slow_breaker = plans(*given_, cuts)
     assert fast == slow
+    assert content(fast_join) == content(slow_join)
     assert fast_join.to_state() == slow_join.to_state()
-    assert list(fast_join.outcomes) == list(slow_join.outcomes)
     assert fast_breaker.to_state() == slow_breaker.to_state()
 
 
@@ -288,21 +291,20 @@ def test_lowered_ratio_opens_the_breaker_at_the_next_record(cuts) -> None:
     """In the middle of a call too, though no dead letter comes: any split learns the same (I1)."""
     like = Rows.from_dicts([{"x": 1.0}])
     machine = Progressive(GaussianNB(), LabelJoin(), like, Breaker(0.5))
-    machine.plan(one_by_one(Events(["0"], [0], ["a"], [1.0], [0], [400, 0])), [0])
+    machine.plan(EventFeed(Events(["0"], [0], ["a"], [1.0], [0], [400, 0]), [0]))
     machine._breaker.ratio = 0.1
 
     for start, stop in pairwise([0, *cuts, 4]):
         n = stop - start
         ids = [f"after {i}" for i in range(start, stop)]
         events = Events(ids, list(range(n)), ["a"] * n, [1.0] * n, [1] * n)
-        machine.plan(one_by_one(events), [0] * n)
+        machine.plan(EventFeed(events, [0] * n))
 
     assert machine.join.outcomes == {"joined": 2, "held_back": 3}
 
 
 def test_most_events_are_common() -> None:
     """Else the test above compares a way with itself."""
-    seen = []
     ids = [str(i) for i in range(50)]
     events = Events(
         [i for id_ in ids for i in (id_, id_)],
@@ -311,14 +313,13 @@ def test_most_events_are_common() -> None:
         [1.0] * 100,
         list(range(100)),
     )
-    join, plan = LabelJoin(), Plan()
-    for number, id_, row, label, w, time, _ in uncommon(
-        join, plan, one_by_one(events), [0] * 50, lambda passed: True
-    ):
-        seen.append(number)
-        if number == 0:
-            join.on_observation(plan, event=0, row=row, id=id_, time=time)
-        elif number > 0:
-            join.on_label(plan, event=number, id=id_, label=label, w=w, time=time)
-    assert seen == [1, -1]  # the first of its class, and the end
-    assert len(plan.steps) == 100
+    join, plan, feed, seen = LabelJoin(), Plan(), EventFeed(events, [0] * 50), []
+    begin(join, plan, feed)
+    while feed.at < feed.count:
+        plan_common(join, plan, feed, lambda passed: True)
+        if feed.at < feed.count:
+            seen.append(feed.at)
+            plan_one(join, plan, feed)
+    assert seen == [1]  # the first of its class
+    assert len(plan.steps) == 1
+    assert len(plan.columns(join.labels).op) == 100
