@@ -411,16 +411,12 @@ class JoinState:
 
     def to_state(self, *, corrections: bool) -> State:
         """The whole state. O(ids held)."""
-        settled = self.table.entries(SETTLED)
-        arrays = self.table.arrays
-        codes, known = arrays.links[settled, CODE], self.labels.learned.codes
-        others = []
+        settled, arrays = self.table.entries(SETTLED), self.table.arrays
+        codes = arrays.links[settled, CODE]
+        names = {NO_LABEL: None, **dict(enumerate(self.labels.learned.values))}
+        labels = list(map(names.get, codes.tolist()))
         for place in np.flatnonzero(codes == OTHER_LABEL).tolist():
-            label, _ = self.others[int(settled[place])]
-            if self.labels.knows(label):  # it was learned later
-                codes[place] = known[label]
-            else:
-                others.append(label)
+            labels[place], _ = self.others[int(settled[place])]
         header = {
             "labels": list(self.labels.learned),
             "overflow": self.labels.learned.overflow,
@@ -429,14 +425,14 @@ class JoinState:
             "time": self.time,
             "slots": self.rows.count,
             "early_labels": [label for label, *_ in self.early.values()],
-            "settled_others": others,
+            "settled_labels": labels,
             "promised": self.labels.promised,
         }
         if corrections:  # otherwise only the labels of settled ids are saved
             header["learned"] = self.learned
         if self.rules > 1:
             header["rules"] = self.rules
-        columns = {"settled_code": codes, **self.rows.arrays(), **self._arrays()}
+        columns = {**self.rows.arrays(), **self._arrays()}
         if corrections:
             columns["settled_slot"] = arrays.links[settled, SLOT].astype(np.int64)
             columns["settled_w"] = arrays.weights[settled]
@@ -461,7 +457,7 @@ class JoinState:
         return arrays
 
     def load_state(self, state: State, *, corrections: bool) -> None:
-        """Load what `to_state` saved, or what it saved before labels of settled ids had codes.
+        """Load what `to_state` saved.
 
         Raises
         ------
@@ -545,22 +541,18 @@ class JoinState:
             arrays.weights[entries] = _column(state, "settled_w", np.float64, entries.size)
             learned = _column(state, "settled_learned", np.int64, entries.size)
             arrays.values[entries, LEARNED] = learned
-        if "settled_labels" in state.header:  # of an older version
-            labels = state.header["settled_labels"]
-            if len(labels) != entries.size:
-                raise StateError("the labels of settled ids are damaged")
-            self._name_all(entries.tolist(), labels)
-            return
-        codes = _column(state, "settled_code", np.int32, entries.size)
-        others = entries[codes == OTHER_LABEL].tolist()
-        values = self.labels.learned.values
-        wrong = (codes < OTHER_LABEL) | (codes >= len(values))
-        if wrong.any() or len(others) != len(state.header["settled_others"]):
+        labels, values = state.header["settled_labels"], self.labels.learned.values
+        if len(labels) != entries.size:
             raise StateError("the labels of settled ids are damaged")
+        known, kind = {None: NO_LABEL, **self.labels.learned.codes}, type((values or [None])[0])
+        plain = (kind, type(None))
+        every = (known.get(y, OTHER_LABEL) if type(y) in plain else OTHER_LABEL for y in labels)
+        codes = np.fromiter(every, np.int32, len(labels))
         sizes = np.append(self.label_sizes, [0, 0])  # the last two for negative codes
         arrays.links[entries, CODE] = codes
         arrays.values[entries, SIZE] += sizes[codes]
-        self._name_all(others, state.header["settled_others"])
+        others = np.flatnonzero(codes == OTHER_LABEL).tolist()
+        self._name_all(entries[others].tolist(), [labels[place] for place in others])
 
     def _name_all(
         self, entries: Iterable[int], labels: Iterable[Label | None], origins: Iterable[bytes] = ()

@@ -107,7 +107,7 @@ def test_memory_of_removed_ids_is_used_again() -> None:
     assert join.state.table.arrays.counts[BUCKETS] <= 110
 
 
-@pytest.mark.parametrize("array", ["waiting_slot", "free", "settled_code", "settled_time", "sizes"])
+@pytest.mark.parametrize("array", ["waiting_slot", "free", "settled_time", "sizes"])
 def test_damaged_states_are_rejected(array) -> None:
     """Kernels do not check what they read, so a state with wrong numbers is not loaded."""
     join = LabelJoin()
@@ -129,23 +129,20 @@ def test_an_id_that_is_saved_twice_is_damage() -> None:
     join.on_observation(Plan(), event=0, row=0, id="a", time=1)
     state = join.to_state()
     twice = {f"settled_{k}": v for k, v in pack(["a"]).items()}
-    twice |= {"settled_time": np.array([1]), "settled_code": np.array([-1], dtype=np.int32)}
+    twice |= {"settled_time": np.array([1])}
     with pytest.raises(StateError, match="the ids of 'settled' are damaged"):
         LabelJoin().load_state(State(state.header, {**state.arrays, **twice}))
 
 
-def test_a_state_of_an_older_version_is_read() -> None:
-    """There the labels of settled ids were a list, and not codes."""
+def test_a_state_has_labels_and_no_codes() -> None:
+    """Its form is that of older versions, whose snapshots and fingerprints are the same."""
     join = LabelJoin(corrections=True)
     for id_, label, learn in (("a", "x", True), ("b", "yé", True), ("c", "z", False)):
         join.on_observation(Plan(), event=0, row=0, id=id_, time=1, label=label, learn=learn)
     state = join.to_state()
-    assert state.header["settled_others"] == ["z"]
-    older = {k: v for k, v in state.header.items() if k != "settled_others"}
-    older["settled_labels"] = ["x", "yé", "z"]
-    arrays = {k: v for k, v in state.arrays.items() if k != "settled_code"}
+    assert state.header["settled_labels"] == ["x", "yé", "z"]
     again = LabelJoin(corrections=True)
-    again.load_state(State(older, arrays))
+    again.load_state(state)
     assert again.to_state() == state
     assert again.state.settled_bytes == join.state.settled_bytes
 
