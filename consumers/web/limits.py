@@ -41,6 +41,9 @@ HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered wi
 PIECE_BYTES = 1024  # of a head, parsed one after another
 REQUEST_SECONDS = 10.0  # from the first byte, or the connection, to a request's end
 LINGER_SECONDS = 10.0  # for a client to end what it sends after its answer
+DRAINED_BYTES = (
+    64 * 1024
+)  # of a body after its answer that are read, so that the next request can follow
 WRITE_SECONDS = 20.0  # within which the client must read from a full buffer
 
 
@@ -50,6 +53,7 @@ class Limited(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _ahead = 0  # bytes that arrived during a response
+    _drained = -1  # bytes of a body that arrived after its answer; -1: not now
     _lingers = False  # whether only the end of the client's sending is awaited
 
     def __init__(self, connection: Connection, connections: Connections, **options: Any) -> None:
@@ -79,6 +83,10 @@ class Limited(H11Protocol):
             super().data_received(piece)
             if self.transport.is_closing():
                 return
+            if self._drained >= 0:
+                self._drain(len(piece))
+                if self._lingers:
+                    return
         if self.conn.their_state is h11.DONE:
             self._cancel()
         else:
@@ -91,10 +99,21 @@ class Limited(H11Protocol):
         super().on_response_complete()
         self._cancel()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._drained = 0
+            self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _drain(self, size: int) -> None:
+        """Nothing needs this piece of a body, but after its end the client may ask again."""
+        self._drained += size
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._drained = -1
+            self._cancel()
+        elif self._drained > DRAINED_BYTES:
+            self._cancel()
             self._linger()
 
     def _linger(self) -> None:
-        """Nothing reads the rest of the body: end our side, and drop it for a while."""
+        """Nothing reads the rest of a long body: end our side, and drop it for a while."""
         self._lingers = True
         self._unset_keepalive_if_required()
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)

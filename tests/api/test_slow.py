@@ -159,3 +159,18 @@ def test_target_may_have_the_host(service, target: str, host: str, status: bytes
     with socket.create_connection(address(service.url), PATIENCE) as held:
         held.sendall(f"GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
         assert whole(held).split()[1] == status
+
+
+def test_next_request_follows_a_body_that_came_after_its_answer(service) -> None:
+    """The answer to a refused request said nothing of an end, so the connection is kept."""
+    evil = "origin: https://evil.example\r\n"
+    with closing(begun(service.url, b"", len(RECORD), "/v1/observations", evil)) as held:
+        refused = http.client.HTTPResponse(held)
+        refused.begin()
+        assert (refused.status, refused.getheader("connection")) == (403, None)
+        refused.read()
+        held.sendall(RECORD + b"GET /v1/model HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        known = http.client.HTTPResponse(held)
+        known.begin()
+
+        assert known.status == 200
