@@ -154,7 +154,9 @@ class FileVerifier:
         found = {name: n for name, n in view.labels.items() if n and name not in HARMLESS}
         if found.get("early", 0) <= in_vain:
             found.pop("early", None)
-        for name, count in found.items():
+        for name in (*WHY, *found):
+            if (count := found.get(name, 0)) == 0:
+                continue
             what = "observation" if name == "duplicate_observation" else "label"
             why = WHY.get(name, f'have the outcome "{name}", which river\'s loop does not have')
             raise ConfigError(f"--verify: {counted(count, what)} {why}, or remove --verify")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,8 @@ def test_table_is_read_as_it_was_written_in_any_dialect(
     for number, row in enumerate(rows):
         writer.writerow([f"n{number}", *row[1:]])
     assume(out.getvalue())
+    # Bytes of such characters in a row are no Western text, or even UTF-8.
+    assume(encoding != "cp1252" or not re.search("[é€]{2}", out.getvalue()))
     path = tmp_path / "a.csv"
     path.write_bytes(out.getvalue().encode(encoding))
     types = dict.fromkeys(header, "text")
