@@ -83,10 +83,8 @@ class Limited(H11Protocol):
             super().data_received(piece)
             if self.transport.is_closing():
                 return
-            if self._drained >= 0:
-                self._drain(len(piece))
-                if self._lingers:
-                    return
+            if self._drained >= 0 and not self._drain(len(piece)):
+                return
         if self.conn.their_state is h11.DONE:
             self._cancel()
         else:
@@ -102,8 +100,9 @@ class Limited(H11Protocol):
             self._drained = 0
             self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _drain(self, size: int) -> None:
-        """Nothing needs this piece of a body, but after its end the client may ask again."""
+    def _drain(self, size: int) -> bool:
+        """Nothing needs this piece of a body, but after its end the client may ask again: whether
+        what follows is read."""
         self._drained += size
         if self.conn.their_state is not h11.SEND_BODY:
             self._drained = -1
@@ -111,6 +110,7 @@ class Limited(H11Protocol):
         elif self._drained > DRAINED_BYTES:
             self._cancel()
             self._linger()
+        return not self._lingers
 
     def _linger(self) -> None:
         """Nothing reads the rest of a long body: end our side, and drop it for a while."""
