@@ -98,7 +98,7 @@ class Limited(H11Protocol):
         self._cancel()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self._drained = 0
-            self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
     def _drain(self, size: int) -> bool:
         """Nothing needs this piece of a body, but after its end the client may ask again: whether

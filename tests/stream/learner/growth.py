@@ -131,39 +131,48 @@ def grown(grower: Grower, seed: int, records: int, block: int = 50) -> tuple[Lea
         tracemalloc.stop()
 
 
-PER_ID = 700  # bytes of Python objects that an id takes in the join, and of their tables' room
+PER_ID = 300  # bytes that an id takes in the arrays of the join, with their room to grow
+FEW = 150_000  # bytes of the arrays of a join with few ids, and of what a call leaves behind
 
 
 def grown_join(seed: int, events: int, rules: int = 2) -> tuple[int, int]:
     """The bytes a join takes after so many hostile events, and what it is allowed."""
-    rng = Random(seed)
-    pending, max_bytes = rng.choice([10, 100, 1000]), rng.choice([20_000, 200_000, 1_000_000])
-    corrections = rng.random() < 0.3
+    _hostile(seed, 100, rules)  # loads its kernels, which are not counted
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        join = LabelJoin(pending, 10_000, 50, corrections, max_bytes, rules)
-        rows: dict[int, bytes] = {}  # what the store behind would hold, by slot
-        for at in range(events):
-            plan = Plan(origin=lambda _: rng.randbytes(rng.choice([10, 1000, 30_000])))
-            letter = rng.choice(LETTERS)
-            id_ = f"{rng.randrange(events)}" + letter * rng.choice([0, 20, 500])
-            label: Any = f"y{rng.randrange(60)}" + rng.choice(LETTERS[:1] * 9 + LETTERS) * 400
-            if rng.random() < 0.02:
-                label = 7
-            size, what = rng.choice([0, 100, 5_000]), rng.random()
-            if what < 0.4:
-                join.on_label(plan, event=0, id=id_, label=label, w=1.0, time=at)
-            else:
-                inside = label if what < 0.6 else None
-                join.on_observation(plan, event=0, row=0, id=id_, time=at, label=inside, size=size)
-            if plan.correction is not None:
-                join.conflicted(plan.correction)
-            for slot in plan.freed:
-                rows.pop(slot, None)
-            rows.update((slot, bytes(size)) for slot in plan.kept)
+        join, max_bytes, rows = _hostile(seed, events, rules)
         taken = tracemalloc.get_traced_memory()[0] - before
+        del rows
         held = join.pending + join.early + len(join.state.settled)
-        return taken, max_bytes + PER_ID * held + 50_000
+        return taken, max_bytes + PER_ID * held + FEW
     finally:
         tracemalloc.stop()
+
+
+def _hostile(seed: int, events: int, rules: int) -> tuple[LabelJoin, int, dict[int, bytes]]:
+    """A join after so many events, its bound, and what the store behind would hold, by slot."""
+    rng = Random(seed)
+    pending, max_bytes = rng.choice([10, 100, 1000]), rng.choice([20_000, 200_000, 1_000_000])
+    corrections = rng.random() < 0.3
+    join = LabelJoin(pending, 10_000, 50, corrections, max_bytes, rules)
+    rows: dict[int, bytes] = {}
+    for at in range(events):
+        plan = Plan(origin=lambda _: rng.randbytes(rng.choice([10, 1000, 30_000])))
+        letter = rng.choice(LETTERS)
+        id_ = f"{rng.randrange(events)}" + letter * rng.choice([0, 20, 500])
+        label: Any = f"y{rng.randrange(60)}" + rng.choice(LETTERS[:1] * 9 + LETTERS) * 400
+        if rng.random() < 0.02:
+            label = 7
+        size, what = rng.choice([0, 100, 5_000]), rng.random()
+        if what < 0.4:
+            join.on_label(plan, event=0, id=id_, label=label, w=1.0, time=at)
+        else:
+            inside = label if what < 0.6 else None
+            join.on_observation(plan, event=0, row=0, id=id_, time=at, label=inside, size=size)
+        if plan.correction is not None:
+            join.conflicted(plan.correction)
+        for slot in plan.freed:
+            rows.pop(slot, None)
+        rows.update((slot, bytes(size)) for slot in plan.kept)
+    return join, max_bytes, rows
