@@ -8,7 +8,7 @@ is left to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from consumers.base.records import Batch, Partition
 from consumers.codecs.arrow.plain import PlainBatch
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedLabels, DecodedObservations
-from consumers.offline.feed import LateLabels, encoded
+from consumers.offline.feed import LateLabels, encoded, timed
 from stream.data.block import Rows
 from stream.data.schema import Schema
 
@@ -73,16 +73,50 @@ class ColumnFeed(ABC):
         The features.
     topic
         The topic of the observations.
+    id_field
+        The field with the id; records are numbered without it.
+    label_field
+        The field with the label inside the observation; None if labels come later.
     labels
         How labels come later; None if they are inside.
+    time_field
+        The field with the time; None: 1 ms apart from 0.
+    limit
+        The number of observations; None: all.
     """
 
-    def __init__(self, schema: Schema, topic: str, labels: LateLabels | None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        topic: str,
+        id_field: str,
+        label_field: str | None,
+        labels: LateLabels | None,
+        time_field: str | None,
+        limit: int | None = None,
+    ) -> None:
         self._schema, self._topic, self._labels = schema, topic, labels
+        self._id_field, self._time_field, self._limit = id_field, time_field, limit
+        self._label_field = label_field if labels is None else labels.field
 
     @abstractmethod
     def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
         """The observations, at most so many at a time; None for some that are not plain."""
+
+    def _encoded(self, record: Mapping[str, object], number: int) -> bytes:
+        """An observation as it would be written to a topic, with this number if it has no id."""
+        one = timed(
+            [record],
+            self._topic,
+            start=0,
+            id_field=self._id_field,
+            first_id=number,
+            labels=self._labels,
+        )
+        value = next(one).value
+        assert value is not None  # noqa: S101  an observation has one
+        return value
 
     def survey(self, progress: Callable[[int], None]) -> ColumnSurvey | None:
         """Read all files; None if this feed cannot give their records.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from consumers.codecs.blocks import ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD
 from consumers.files.formats.jsonl import JsonlReader
 from consumers.offline.columns import ColumnFeed, Piece, Times
-from consumers.offline.feed import LateLabels, timed, timestamp_ms
+from consumers.offline.feed import timestamp_ms
 from stream.data.schema import Schema
 
 __all__ = ["LineFeed"]
@@ -28,26 +29,14 @@ class LineFeed(ColumnFeed):
     ----------
     readers
         The files, in order.
-    schema, topic, id_field, label_field, labels, time_field, limit
-        As of `consumers.offline.tables.TableFeed`.
+    schema, settings
+        As of `ColumnFeed`.
     """
 
-    def __init__(
-        self,
-        readers: Sequence[JsonlReader],
-        schema: Schema,
-        *,
-        topic: str,
-        id_field: str,
-        label_field: str | None,
-        labels: LateLabels | None,
-        time_field: str | None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(schema, topic, labels)
-        self._readers, self._time_field = readers, time_field
-        self._id_field, self._limit = id_field, limit
-        label = label_field if labels is None else labels.field
+    def __init__(self, readers: Sequence[JsonlReader], schema: Schema, **settings: Any) -> None:
+        super().__init__(schema, **settings)
+        self._readers = readers
+        id_field, label, time_field = self._id_field, self._label_field, self._time_field
         names = [f.name for f in schema.fields] + [id_field]
         names += [name for name in (label, time_field) if name is not None]
         self._blocks = None
@@ -73,18 +62,7 @@ class LineFeed(ColumnFeed):
             return None
 
         def encode(i: int) -> bytes:
-            record = self._readers[0].record_of(lines[i])
-            one = timed(
-                [record],
-                self._topic,
-                start=0,
-                id_field=self._id_field,
-                first_id=first + i,
-                labels=self._labels,
-            )
-            value = next(one).value
-            assert value is not None  # noqa: S101  an observation has one
-            return value
+            return self._encoded(self._readers[0].record_of(lines[i]), first + i)
 
         columns = PlainBatch(block.rows, block.ids, block.labels, whole=bool(whole.any()))
         return Piece(columns, block.ids, times, first, encode)

@@ -11,7 +11,7 @@ import numpy as np
 from consumers.codecs.arrow.plain import PlainColumns
 from consumers.files.tables import TableReader
 from consumers.offline.columns import ColumnFeed, Piece, Times
-from consumers.offline.feed import LateLabels, timed, timestamp_ms
+from consumers.offline.feed import timestamp_ms
 from stream.data.schema import Schema
 
 __all__ = ["TableFeed"]
@@ -24,39 +24,15 @@ class TableFeed(ColumnFeed):
     ----------
     tables
         The files, in order.
-    schema
-        The features.
-    topic
-        The topic of the observations.
-    id_field
-        The column with the id; records are numbered without it.
-    label_field
-        The column with the label inside the observation; None if labels come later.
-    labels
-        How labels come later; None if they are inside.
-    time_field
-        The column with the time; None: 1 ms apart from 0.
-    limit
-        The number of observations; None: all.
+    schema, settings
+        As of `ColumnFeed`.
     """
 
-    def __init__(
-        self,
-        tables: list[TableReader],
-        schema: Schema,
-        *,
-        topic: str,
-        id_field: str,
-        label_field: str | None,
-        labels: LateLabels | None,
-        time_field: str | None,
-        limit: int | None = None,
-    ) -> None:
-        super().__init__(schema, topic, labels)
-        self._tables, self._time_field = tables, time_field
-        self._id_field, self._limit = id_field, limit
-        label = label_field if labels is None else labels.field
-        self._columns = PlainColumns(schema, id_field, label, inside=labels is None)
+    def __init__(self, tables: list[TableReader], schema: Schema, **settings: Any) -> None:
+        super().__init__(schema, **settings)
+        self._tables = tables
+        inside = self._labels is None
+        self._columns = PlainColumns(schema, self._id_field, self._label_field, inside=inside)
 
     def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
         """The observations, at most so many at a time; None for a batch that is not plain."""
@@ -83,17 +59,7 @@ class TableFeed(ColumnFeed):
 
         def encode(i: int) -> bytes:
             [record] = table.records_of(batch.slice(i, 1), row + i)
-            one = timed(
-                [record],
-                self._topic,
-                start=0,
-                id_field=self._id_field,
-                first_id=first + i,
-                labels=self._labels,
-            )
-            value = next(one).value
-            assert value is not None  # noqa: S101  an observation has one
-            return value
+            return self._encoded(record, first + i)
 
         return Piece(columns, ids, times, first, encode)
 
