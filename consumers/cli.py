@@ -29,6 +29,7 @@ __all__ = [
     "application",
     "collect_rarely",
     "main",
+    "prepare_process",
     "short_of_memory",
     "silence_compilation_warnings",
 ]
@@ -80,9 +81,7 @@ def main(arguments: Sequence[str] | None = None, more: Commands | None = None) -
         Commands of another package.
     """
     if arguments is None:  # the program's own process
-        collect_rarely()
-        one_blas_thread()
-        silence_compilation_warnings()
+        prepare_process()
     _open_closed_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -104,6 +103,13 @@ def _open_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  to the end
+
+
+def prepare_process() -> None:
+    """Set what a process of the program has for itself, before a command is imported."""
+    collect_rarely()
+    one_blas_thread()
+    silence_compilation_warnings()
 
 
 def collect_rarely() -> None:

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from consumers.base.address_space import one_blas_thread
 from consumers.cli import COMMANDS as SERVICE
-from consumers.cli import Commands, collect_rarely, silence_compilation_warnings
+from consumers.cli import Commands, prepare_process
 from consumers.cli import main as run
 
 __all__ = ["COMMANDS", "MORE", "main"]
@@ -34,9 +33,7 @@ STDIN = "-"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     if arguments is None:
-        collect_rarely()
-        one_blas_thread()
-        silence_compilation_warnings()
+        prepare_process()
     given = sys.argv[1:] if arguments is None else list(arguments)
     asked = next((argument for argument in given if not argument.startswith("-")), None)
     if asked == "learn":
