@@ -124,7 +124,7 @@ class HeldLog:
 
 
 def test_cancelled_append_that_has_not_begun_is_not_written(monkeypatch) -> None:
-    """One that has begun may be; the calls beside it get their places."""
+    """One that has begun may be written. The other calls get the places of their records."""
     held = HeldLog()
     monkeypatch.setattr("headwater.log.open_log", lambda url, kafka: held)
 

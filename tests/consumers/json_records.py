@@ -200,7 +200,7 @@ def hostile(case: Case, rng: random.Random) -> Record:
         cell = rng.choice([*CELLS, *NUMBERS, *STRINGS])
         pair = f'"{rng.choice([name, name, name.split(".")[0], "other"])}":{cell}'
         text = text.replace("{", "{" + pair + rng.choice([",", ",", " , ", "", ",,"]), 1)
-    elif kind == 3:  # a number with something beside it
+    elif kind == 3:  # a number before what follows
         text = text.replace(":", f":{number(rng)}{rng.choice(['', '.', 'e', 'x', '-', '0'])},", 1)
     elif kind == 4:  # other brackets
         text = text.replace(*rng.choice([("}", "]"), ("}", "}}"), ("{", "[{"), (":", "::")]), 1)
