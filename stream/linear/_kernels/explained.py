@@ -198,11 +198,9 @@ def progressive(
     most = longest(start, VIEWS)
     cells = empty((s.cell.shape[1] + 1, most), float32)
     work = empty(most, int64), cells, empty(s.totals.shape[0]), empty(s.bias.shape)
-    others = 0
+    others, fields = 0, 0
     for r in range(texts.of_row.shape[0] - 1):
         others = max(others, texts.others[r + 1] - texts.others[r])
-    fields = 0
-    for r in range(texts.of_row.shape[0] - 1):
         fields = max(fields, texts.of_row[r + 1] - texts.of_row[r])
     size = 7 * texts.most + fields * (MOST_BYTES + 1) + others + 1
     slots = 16

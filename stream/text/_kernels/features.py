@@ -197,6 +197,22 @@ def scan(
     return at, n
 
 
+@inlined
+def utf8_size(c: int) -> int:
+    """How many bytes the character c uint64 has in UTF-8."""
+    return 1 if c < 0x80 else 2 if c < 0x800 else 3 if c < 0x10000 else 4
+
+
+@inlined
+def utf8_byte(c: Any, size: int, k: int) -> Any:
+    """Byte k of the `size` bytes of the character c uint64, as uint64."""
+    if size == 1:
+        return c
+    if k == 0:
+        return uint64(0xF00 >> size & 0xFF) | c >> uint64(6 * (size - 1))
+    return uint64(0x80) | (c >> uint64(6 * (size - 1 - k)) & uint64(0x3F))
+
+
 @kernel
 def grams(code: Any, first: int, last: int, table: Any, salt: int, key: Any, at: int) -> int:
     """Write the 4-grams of the first MOST_BYTES bytes of a text to key[at:]; returns the end.
@@ -210,17 +226,11 @@ def grams(code: Any, first: int, last: int, table: Any, salt: int, key: Any, at:
         if (entry >> 40) & HIDDEN:
             continue
         c = uint64(entry & 0xFFFFF)
-        size = 1 if c < 0x80 else 2 if c < 0x800 else 3 if c < 0x10000 else 4
+        size = utf8_size(c)
         if done + size > MOST_BYTES:
             break
         for k in range(size):
-            if size == 1:
-                byte = c
-            elif k == 0:
-                byte = uint64(0xF00 >> size & 0xFF) | c >> uint64(6 * (size - 1))
-            else:
-                byte = uint64(0x80) | (c >> uint64(6 * (size - 1 - k)) & uint64(0x3F))
-            window = (window << uint64(8) | byte) & uint64(0xFFFFFFFF)
+            window = (window << uint64(8) | utf8_byte(c, size, k)) & uint64(0xFFFFFFFF)
             done += 1
             key[at] = key_of(window, salt)
             at += 1

@@ -35,6 +35,8 @@ from stream.text._kernels.features import (
     hash_of,
     key_of,
     mixed,
+    utf8_byte,
+    utf8_size,
 )
 
 # What a part of a record is: a token, two tokens, single letters in a row, what is between the
@@ -180,17 +182,11 @@ def grams(
         if (entry >> 40) & HIDDEN:
             continue
         c = uint64(entry & 0xFFFFF)
-        size = 1 if c < 0x80 else 2 if c < 0x800 else 3 if c < 0x10000 else 4
+        size = utf8_size(c)
         if done + size > MOST_BYTES:
             break
         for k in range(size):
-            if size == 1:
-                byte = c
-            elif k == 0:
-                byte = uint64(0xF00 >> size & 0xFF) | c >> uint64(6 * (size - 1))
-            else:
-                byte = uint64(0x80) | (c >> uint64(6 * (size - 1 - k)) & uint64(0x3F))
-            window = (window << uint64(8) | byte) & uint64(0xFFFFFFFF)
+            window = (window << uint64(8) | utf8_byte(c, size, k)) & uint64(0xFFFFFFFF)
             begins = i if done == 0 else b1 if done == 1 else b2 if done == 2 else b3
             b3 = i if done == 0 else b1 if done == 1 else b2
             b2 = i if done == 0 else b1
