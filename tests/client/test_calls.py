@@ -134,9 +134,10 @@ def test_cancelled_append_that_has_not_begun_is_not_written(monkeypatch) -> None
             await asyncio.to_thread(held.begun.wait, PATIENCE)
             tasks = [asyncio.ensure_future(client.observe({}, id=f"w{n}")) for n in range(4)]
             await asyncio.sleep(0)
-            for task in (begun, tasks[0], tasks[2]):
+            cancelled = (begun, tasks[0], tasks[2])
+            for task in cancelled:
                 task.cancel()
-            await asyncio.sleep(0)
+            await asyncio.gather(*cancelled, return_exceptions=True)
             held.may.set()
             return [(await tasks[n]).offset for n in (1, 3)]
 
