@@ -30,6 +30,9 @@ RATE = 0.02  # the length of the first step of a slope or bias
 FLOOR = 1e-3  # the share of the uniform distribution in that of each expert
 LITTLE = 1e-6  # and in each of the three distributions
 THREE = 3  # the mixture, the stack, and the stack corrected by bins
+# A smaller weight counts as 0: beside weights that sum to 1 it would not change a bit. A product
+# below 2.2e-308, the least normal number, takes a processor some hundred cycles.
+NEGLIGIBLE = 1e-290
 
 
 class Stacked(NamedTuple):
@@ -150,6 +153,16 @@ def count_bin(j: int, w: float, was_right: bool, right: Any) -> None:
     """Count a prediction of weight w in bin j, see `Stacked`."""
     right[j, 0] += w
     right[j, 1] += w if was_right else 0.0
+
+
+@kernel
+def without_negligible(weights: Any) -> Any:
+    """A copy of weights float64 (K, N), with 0 for those that are too small to count."""
+    kept = weights.copy()
+    for k in range(kept.shape[0]):
+        for e in range(kept.shape[1]):
+            kept[k, e] = kept[k, e] if kept[k, e] > NEGLIGIBLE else 0.0
+    return kept
 
 
 @inlined
@@ -372,26 +385,36 @@ def learn_logs(
 
 @kernel
 def take_weights(
-    length: Any, logs: Any, weight: Any, flat: Any, bits: Any, power: Any, powers: Any
+    length: Any,
+    logs: Any,
+    raw: Any,
+    flat: Any,
+    bits: Any,
+    power: Any,
+    powers: Any,
+    part: Any,
+    weight: Any,
 ) -> None:
-    """weight float64 (4, W), with its flat view and bits: the weights, which sum to 1 in each row.
-    Their sum is subtracted from the logarithms too."""
+    """weight float64 (4, W): the weights, which sum to 1 in each row, without the negligible ones.
+
+    All of them are raw float64 (4, W), with its flat view and bits, times part float64 (4,). Their
+    sum is subtracted from the logarithms too."""
     for g in range(logs.shape[0]):
         top = -inf
         for i in range(length[g]):
             top = max(top, logs[g, i])
         for i in range(length[g]):
             logs[g, i] -= top  # first, because a sum with a far top would be rounded
-            weight[g, i] = logs[g, i]
+            raw[g, i] = logs[g, i]
     exps_of(flat, bits, power, powers)
     for g in range(logs.shape[0]):
         total = 0.0
         for i in range(length[g]):
-            total += weight[g, i]
-        log_total, part = log(total), true_divide(1.0, total)
+            total += raw[g, i]
+        log_total, part[g] = log(total), true_divide(1.0, total)
         for i in range(length[g]):
             logs[g, i] -= log_total
-            weight[g, i] *= part
+            weight[g, i] = (raw[g, i] if raw[g, i] > NEGLIGIBLE else 0.0) * part[g]
 
 
 @kernel
@@ -439,6 +462,17 @@ def share(
 
 
 @kernel
+def store(g: int, raw: Any, part: Any, used: Any, bank: Any, shares: Any) -> None:
+    """bank, shares: the weights after the last label, with those that `take_weights` left out."""
+    for i in range(shares.shape[1]):
+        shares[0, i] = raw[g, i] * part[g]
+    for k in range(shares.shape[0]):
+        bank[0, k] = raw[g + 1, k] * part[g + 1]
+        for i in range(shares.shape[1] if k > 0 else 0):
+            shares[k, i] = used[k, i]
+
+
+@kernel
 def collect(one: Any, two: Any, three: Any, four: Any, rows: Any, back: bool) -> None:
     """Copy four arrays float64 into the rows of float64 (4, W) or, if `back`, out of them."""
     for g, part in enumerate((one, two, three, four)):
@@ -452,12 +486,13 @@ def collect(one: Any, two: Any, three: Any, four: Any, rows: Any, back: bool) ->
 @kernel
 def room(classes: int, n: int, m: int, own: int) -> Any:
     """Scratch of n experts and so many share rates of theirs and of the three: the lengths of the
-    rows of weights, four arrays of weights, lines of classes and of experts, and distributions."""
+    rows of weights, arrays of weights, lines of classes and of experts, and distributions."""
     length, shape = array([n, m, THREE, own]), (4, max(n, m, THREE, own))
-    logs, weight, likelihood, learned = zeros(shape), zeros(shape), ones(shape), ones(shape)
+    logs, weight, raw, part = zeros(shape), zeros(shape), zeros(shape), zeros(4)
+    likelihood, learned = ones(shape), ones(shape)
     now, line, mixed, more = empty(classes), empty(classes), empty(classes), empty(classes)
     by_rate, own_rate, each = empty((m, classes)), empty((own, classes)), empty((THREE, classes))
-    weights = length, logs, weight, likelihood, learned
+    weights = length, logs, weight, raw, part, likelihood, learned
     return weights, (now, line, mixed, more, empty(n + 1)), (by_rate, own_rate, each)
 
 
@@ -473,16 +508,19 @@ def progressive(
     and the number of known classes int64 (n_predictions,).
     """
     (op, row, y, w), (proba, asked, memo) = steps, ran
-    (log_bank, bank, log_bayes, shares), s, (log_own, own_bank, log_three, own_shares) = state
+    (log_bank, whole_bank, log_bayes, whole_shares), s, of_three = state
+    log_own, whole_own_bank, log_three, whole_own_shares = of_three
+    bank, shares = without_negligible(whole_bank), without_negligible(whole_shares)
+    own_bank, own_shares = without_negligible(whole_own_bank), without_negligible(whole_own_shares)
     (slope, slope_squares, bias, bias_squares, right), (rates, own_rates) = s, both
     (found, seen), n, q, classes = out, proba.shape[0], proba.shape[1], out[0].shape[1]
     p, z = empty((q + 1, classes, n + 1)), empty((q + 1, classes, n + 1))
     read_block(op, y, known, proba, asked, p, z)
     weights, lines, distributions = room(classes, n, rates.shape[0], own_rates.shape[0])
-    length, logs, weight, likelihood, learned = weights
+    length, logs, weight, raw, part, likelihood, learned = weights
     (now, line, mixed, more, gradient), (by_rate, own_rate, each) = lines, distributions
     collect(log_bayes, log_bank, log_three, log_own, logs, False)
-    flat_w, flat, power = weight.reshape(logs.size), learned.reshape(logs.size), empty(logs.size)
+    flat_w, flat, power = raw.reshape(logs.size), learned.reshape(logs.size), empty(logs.size)
     bits_w, bits, powers = flat_w.view(int64), flat.view(int64), power.view(int64)
     bits_now, bits_line, mores, third = now.view(int64), line.view(int64), more.view(int64), each[2]
     rested, used = ~awake, empty(shares.shape)
@@ -523,7 +561,7 @@ def progressive(
             count_bin(j, wi, best == yi, right)
             likelihoods(yi, count, p, a, each, by_rate, own_rate, likelihood)
             learn_logs(wi, rested, length, likelihood, learned, flat, bits, power, logs)
-            take_weights(length, logs, weight, flat_w, bits_w, power, powers)
+            take_weights(length, logs, raw, flat_w, bits_w, power, powers, part, weight)
             to_the_power(wi, length, learned, flat, bits, power, powers, likelihood)
             share(0, likelihood, rested, rates, weight, bank, shares)
             share(2, likelihood, rested, own_rates, weight, own_bank, own_shares)
@@ -532,3 +570,6 @@ def progressive(
         add_weights(bank, shares, sums)
         known = max(known, yi + 1)
     collect(log_bayes, log_bank, log_three, log_own, logs, True)
+    if part[0] > 0.0:  # a label was learned
+        store(0, raw, part, shares, whole_bank, whole_shares)
+        store(2, raw, part, own_shares, whole_own_bank, whole_own_shares)

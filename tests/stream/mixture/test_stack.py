@@ -25,7 +25,7 @@ from stream import (
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.mixture import Calibrated, rest
-from stream.mixture._kernels.stack import LITTLE
+from stream.mixture._kernels.stack import LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowNoChange, floored
 from tests.oracles.stacked import SlowStacked
@@ -130,6 +130,29 @@ def test_blocks_and_restarts_change_no_bit(delay, short) -> None:
     assert run_late(model.clone(), xs, events, 13, save=True) == one
     assert run_late(model.clone(), xs, events, 64, save=False) == one
     assert run_late(model.clone(), xs, events, 10_000, save=False) == one
+
+
+def test_weights_too_small_to_count_are_kept_and_change_no_bit() -> None:
+    """The guesses are wrong so long that their weights have no normal number."""
+    rng = Random(1)
+    stream = [({"a": 5.0 * side}, side > 0) for side in rng.choices([-1, 1], k=1500)]
+    one = stacked()
+    for x, y in stream:
+        one.learn_one(x, y)
+    some = stacked()
+    for begin in range(0, 1500, 70):
+        part = stream[begin : begin + 70]
+        some.learn_many([x for x, _ in part], [y for _, y in part])
+        again = stacked()
+        again.load_state(some.to_state())
+        again.predict_many([x for x, _ in part])
+        assert again.fingerprint() == some.fingerprint()
+    arrays = one.to_state().arrays
+
+    assert some.fingerprint() == one.fingerprint()
+    assert (arrays["parts/own/log_bayes"][:2] < -708).all()
+    assert (arrays["parts/own/shares"][0, :2] > 0).all()
+    assert (arrays["parts/own/shares"][0, :2] < NEGLIGIBLE).all()
 
 
 @given(
