@@ -55,9 +55,9 @@ def hand_rolled(
     started = time.perf_counter()
 
     def learn(id_: str, label: object) -> None:
-        x, predicted = waiting.pop(id_)
-        if predicted is not None:
-            accuracy.update(label, predicted)
+        x, best = waiting.pop(id_)
+        if best is not None:
+            accuracy.update(label, best)
             gauge.set(accuracy.get())
         model.learn_one(x, label)
 
@@ -74,11 +74,11 @@ def hand_rolled(
                         early[id_] = value["label"]
                     continue
                 posterior = model.predict_proba_one(value)
-                predicted = max(posterior, key=posterior.get) if posterior else None
-                answer = {"id": id_, "prediction": predicted, "probabilities": posterior}
+                best = max(posterior, key=posterior.get) if posterior else None
+                answer = {"id": id_, "prediction": best, "probabilities": posterior}
                 producer.send(output, json.dumps(answer).encode(), key=id_.encode())
                 predicted += 1
-                waiting[id_] = (value, predicted)
+                waiting[id_] = (value, best)
                 if id_ in early:
                     learn(id_, early.pop(id_))
     producer.flush()
