@@ -20,6 +20,7 @@ from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
 from stream.bayes import GaussianNB
 from stream.contest.compare import compile_comparison
+from stream.data.block import Block, Op
 from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
@@ -64,8 +65,10 @@ def compile_kernels(
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
             getattr(learner, "expert_weights", None)  # the page shows them
-            if explainable(learner):  # or the first explanation on the page would block the loop
-                learner.explain_one({"warm": 1.0})
+            if explainable(learner):  # or the first explanation would block the loop
+                learner.explain_one({"warm": 1.0})  # on the page
+                rows = learner.rows([{"warm": 1.0}])
+                learner.run_explained(Block.of(rows, Op.PREDICT), rows, 1)  # on request
         compile_join()
         if config.challenger:
             compile_comparison()

@@ -32,6 +32,33 @@ from consumers.config import parse
 
 compile_kernels(parse(sys.argv[1], directory=Path()), print)
 """
+EXPLAINED = """
+import sys
+from pathlib import Path
+
+from numba.core.event import Listener, install_listener
+from consumers.config import parse
+from consumers.service.warm_up import compile_kernels
+from consumers.shard.models import build
+from stream import Block, Op
+
+
+class Compiled(Listener):
+    def on_start(self, event):
+        print(event.data)
+
+    def on_end(self, event):
+        pass
+
+
+config = parse(sys.argv[1], directory=Path())
+compile_kernels(config, lambda line: None)
+with install_listener("numba:compile", Compiled()):
+    model = build(config.model)
+    model.learn_many([{"text": "a free prize"}, {"text": "see you"}], ["spam", "ham"])
+    rows = model.rows([{"text": "free"}])
+    assert model.run_explained(Block.of(rows, Op.PREDICT), rows, 3)[1][0] is not None
+"""
 
 
 def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
@@ -58,3 +85,19 @@ def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:
     )
 
     assert again.stdout == ""
+
+
+def test_first_request_for_reasons_compiles_nothing(tmp_path: Path) -> None:
+    """`headwater classify` timed out while its first request compiled, and so did the loop."""
+    text = CONFIG.replace('a = "numeric"', 'text = "text"').replace("GaussianNB", "spam")
+
+    asked = subprocess.run(
+        [sys.executable, "-c", EXPLAINED, text],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+
+    assert asked.stdout == ""
