@@ -156,7 +156,14 @@ def count_bin(j: int, w: float, was_right: bool, right: Any) -> None:
 
 
 @kernel
-def without_negligible(weights: Any) -> Any:
+def without_negligible(belief: Any) -> Any:
+    """A `Belief` with copies of its weights, with 0 for those that are too small to count."""
+    log_bank, bank, log_bayes, shares = belief
+    return log_bank, counting(bank), log_bayes, counting(shares)
+
+
+@kernel
+def counting(weights: Any) -> Any:
     """A copy of weights float64 (K, N), with 0 for those that are too small to count."""
     kept = weights.copy()
     for k in range(kept.shape[0]):
@@ -213,6 +220,15 @@ def mix_by_rate(
         for e in range(THREE):
             mixed += own_shares[k, e] * floored(each[e, c], LITTLE, little)
         own[k, c] = mixed
+
+
+@kernel
+def mix_all(
+    known: int, p: Any, a: int, shares: Any, each: Any, own_shares: Any, rates: Any, own: Any
+) -> None:
+    """`mix_by_rate` at each class."""
+    for c in range(known):
+        mix_by_rate(c, known, p, a, shares, each, own_shares, rates, own)
 
 
 @inlined
@@ -462,8 +478,12 @@ def share(
 
 
 @kernel
-def store(g: int, raw: Any, part: Any, used: Any, bank: Any, shares: Any) -> None:
-    """bank, shares: the weights after the last label, with those that `take_weights` left out."""
+def store(g: int, raw: Any, part: Any, used: Any, belief: Any) -> None:
+    """belief: a `Belief` gets the weights after the last label, if one was learned, with those that
+    `take_weights` left out."""
+    if part[g] == 0.0:
+        return
+    _, bank, _, shares = belief
     for i in range(shares.shape[1]):
         shares[0, i] = raw[g, i] * part[g]
     for k in range(shares.shape[0]):
@@ -486,14 +506,18 @@ def collect(one: Any, two: Any, three: Any, four: Any, rows: Any, back: bool) ->
 @kernel
 def room(classes: int, n: int, m: int, own: int) -> Any:
     """Scratch of n experts and so many share rates of theirs and of the three: the lengths of the
-    rows of weights, arrays of weights, lines of classes and of experts, and distributions."""
+    rows of weights, arrays of weights, flat views of some and their bits, lines of classes with
+    their bits and one of experts, and distributions."""
     length, shape = array([n, m, THREE, own]), (4, max(n, m, THREE, own))
     logs, weight, raw, part = zeros(shape), zeros(shape), zeros(shape), zeros(4)
     likelihood, learned = ones(shape), ones(shape)
     now, line, mixed, more = empty(classes), empty(classes), empty(classes), empty(classes)
     by_rate, own_rate, each = empty((m, classes)), empty((own, classes)), empty((THREE, classes))
     weights = length, logs, weight, raw, part, likelihood, learned
-    return weights, (now, line, mixed, more, empty(n + 1)), (by_rate, own_rate, each)
+    flat_w, flat, power = raw.reshape(raw.size), learned.reshape(raw.size), empty(raw.size)
+    flats = flat_w, flat_w.view(int64), flat, flat.view(int64), power, power.view(int64)
+    lines = now, now.view(int64), line, line.view(int64), mixed, more, more.view(int64)
+    return weights, flats, (*lines, empty(n + 1)), (by_rate, own_rate, each)
 
 
 @kernel
@@ -508,23 +532,19 @@ def progressive(
     and the number of known classes int64 (n_predictions,).
     """
     (op, row, y, w), (proba, asked, memo) = steps, ran
-    (log_bank, whole_bank, log_bayes, whole_shares), s, of_three = state
-    log_own, whole_own_bank, log_three, whole_own_shares = of_three
-    bank, shares = without_negligible(whole_bank), without_negligible(whole_shares)
-    own_bank, own_shares = without_negligible(whole_own_bank), without_negligible(whole_own_shares)
-    (slope, slope_squares, bias, bias_squares, right), (rates, own_rates) = s, both
+    of_experts, s, of_three = state
+    log_bank, bank, log_bayes, shares = without_negligible(of_experts)
+    log_own, own_bank, log_three, own_shares = without_negligible(of_three)
+    (slope, slope_squares, bias, bias_squares, right), (rates, own_rates), predicted = s, both, 0
     (found, seen), n, q, classes = out, proba.shape[0], proba.shape[1], out[0].shape[1]
     p, z = empty((q + 1, classes, n + 1)), empty((q + 1, classes, n + 1))
     read_block(op, y, known, proba, asked, p, z)
-    weights, lines, distributions = room(classes, n, rates.shape[0], own_rates.shape[0])
+    weights, flats, lines, distributions = room(classes, n, rates.shape[0], own_rates.shape[0])
     length, logs, weight, raw, part, likelihood, learned = weights
-    (now, line, mixed, more, gradient), (by_rate, own_rate, each) = lines, distributions
+    (flat_w, bits_w, flat, bits, power, powers), (by_rate, own_rate, each) = flats, distributions
+    now, bits_now, line, bits_line, mixed, more, mores, gradient = lines
     collect(log_bayes, log_bank, log_three, log_own, logs, False)
-    flat_w, flat, power = raw.reshape(logs.size), learned.reshape(logs.size), empty(logs.size)
-    bits_w, bits, powers = flat_w.view(int64), flat.view(int64), power.view(int64)
-    bits_now, bits_line, mores, third = now.view(int64), line.view(int64), more.view(int64), each[2]
-    rested, used = ~awake, empty(shares.shape)
-    total, own_total, predicted = empty(n), empty(THREE), 0
+    rested, used, total, own_total = ~awake, empty(shares.shape), empty(n), empty(THREE)
     over_awake(logs, log_bayes, bank, shares, awake, used, total)
     over_rates(own_bank, own_shares, own_total)
     for i in range(op.shape[0]):
@@ -541,15 +561,14 @@ def progressive(
         best = best_of(each, count)
         j = bin_of(each[1, best]) if count > 0 else 0
         if at_once:
-            correct_by_bin(now, count, best, j, right, third)
+            correct_by_bin(now, count, best, j, right, each[2])
             mix_three(each, count, own_total, mixed)
         if op[i] != 1:
             put(mixed, count, found, predicted)
             seen[predicted] = known
             predicted += 1
         if op[i] == 0:
-            for c in range(count):
-                mix_by_rate(c, count, p, a, used, each, own_shares, by_rate, own_rate)
+            mix_all(count, p, a, used, each, own_shares, by_rate, own_rate)
             note(memo, r, known, proba, a, awake, each, by_rate, own_rate)
             continue
         if yi < count:
@@ -570,6 +589,5 @@ def progressive(
         add_weights(bank, shares, sums)
         known = max(known, yi + 1)
     collect(log_bayes, log_bank, log_three, log_own, logs, True)
-    if part[0] > 0.0:  # a label was learned
-        store(0, raw, part, shares, whole_bank, whole_shares)
-        store(2, raw, part, own_shares, whole_own_bank, whole_own_shares)
+    store(0, raw, part, shares, of_experts)
+    store(2, raw, part, own_shares, of_three)
