@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from consumers.mail import limits
@@ -42,7 +41,7 @@ _NOT_UNDER_NAME = frozenset(
 )
 _WORDS = re.compile(r"\w{1,40}")
 _MOST_WORDS = 60  # of a value
-_ADDRESS = re.compile(r"^(.*)<([^<>]*)>[^<>]*$", re.DOTALL)
+_ROLES = frozenset({"from", "by", "with"})  # of the next word of a `Received` header
 _IP = re.compile(r"\[(\d{1,3}\.\d{1,3}\.\d{1,3})\.(\d{1,3})\]")
 
 
@@ -52,6 +51,9 @@ class Address(NamedTuple):
     name: str
     address: str
     domain: str
+
+
+_NOBODY = Address("", "", "")
 
 
 def header_words(headers: Mapping[str, Sequence[str]]) -> str:
@@ -88,12 +90,21 @@ def address_of(value: str) -> Address:
     >>> address_of("jo@example.org").name
     ''
     """
-    value = value[: limits.LONGEST_HEADER]
-    found = _ADDRESS.match(value)
-    name, address = found.groups() if found else ("", value)
+    if not value:
+        return _NOBODY
+    name, address = _parted(value[: limits.LONGEST_HEADER])
     address = address.strip()
     domain = address.rpartition("@")[2].strip(" >.") if "@" in address else ""
     return Address(name.strip().strip("\"'").strip(), address, domain_of(domain) if domain else "")
+
+
+def _parted(value: str) -> tuple[str, str]:
+    """What is before the last angle brackets, and what is in them; without brackets all is that."""
+    end = value.rfind(">")
+    begin = value.rfind("<", 0, end) if end > 0 else -1
+    if begin < 0 or value.find("<", end) > 0 or value.find(">", begin, end) > 0:
+        return "", value
+    return value[:begin], value[begin + 1 : end]
 
 
 def received_words(values: Sequence[str]) -> str:
@@ -108,11 +119,12 @@ def received_words(values: Sequence[str]) -> str:
     for value in values[: limits.MOST_HOPS]:
         value = value[: limits.LONGEST_HEADER]
         words = value.split()
-        for role, word in pairwise(words):
-            if role in ("from", "by"):
-                out.append(f"{role}_{domain_of(word.strip('.;[]()'))}")
-            elif role == "with":
+        for at in [at for at, word in enumerate(words[:-1]) if word in _ROLES]:
+            role, word = words[at], words[at + 1]
+            if role == "with":
                 out.append(f"with_{word_of(word)}")
+            else:
+                out.append(f"{role}_{domain_of(word.strip('.;[]()'))}")
         for network, host in _IP.findall(value):
             near = network.replace(".", "_")
             out += [f"ip_{near}", f"ip_{near}_{host}"]

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from consumers.mail import limits
 
 __all__ = ["Markup", "read_markup"]
 
-# How a tag that separates words begins. Rare inline elements begin like this too.
-_SEPARATES = re.compile(r"<(?=/?(?:[pPdDtTlLhHoO]|[bB][rRlL]|[cCsS][eE]|[aA][rR]))")
-_HIDDEN_HINTS = ("none", "hidden", "font-size:0", "font-size: 0", "opacity", "mso-hide", "height:0")
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all"
     r"|(?:font-size|opacity|max-height|line-height)\s*:\s*0(?:\.0*)?(?![.\d])",
     re.IGNORECASE,
 )
-_NO_TEXT = ("script", "style", "template")
 
 
 @dataclass(slots=True)
@@ -60,30 +59,29 @@ def read_markup(markup: str) -> Markup:
     >>> made.text, made.hidden, made.links
     ('via\\ngo', 'gra', [('http://x.org', 'go')])
     """
-    from selectolax.lexbor import LexborHTMLParser
-
+    parser, prepare, flag = _readers()
     cut = len(markup) > limits.LARGEST_MARKUP
-    markup = markup[: limits.LARGEST_MARKUP]
-    if markup.count("<") > limits.MOST_TAGS:
-        markup = "<".join(markup.split("<", limits.MOST_TAGS + 1)[:-1])
-        cut = True
-    source = _SEPARATES.sub("\n<", markup)
-    tree = LexborHTMLParser(source)
+    value = np.frombuffer((markup[: limits.LARGEST_MARKUP] if cut else markup).encode(), np.uint8)
+    copied = np.empty(2 * value.size, np.uint8)
+    counts = np.empty(flag.COUNTS, np.int64)
+    prepare(value, limits.MOST_TAGS, copied, counts)
+    size, images, forms, flags = counts.tolist()
+    tree = parser(copied[:size].tobytes())
     links = [
         (target, node.text())
         for node in tree.tags("a")
         if (target := node.attributes.get("href")) is not None
     ]
-    lower = source.lower()
-    images = lower.count("<img")
-    forms = lower.count("<form")
-    hidden = _taken(tree) if any(hint in lower for hint in _HIDDEN_HINTS) else []
-    if "<title" in lower:
+    hidden = _taken(tree) if flags & flag.HIDING else []
+    if flags & flag.TITLE:
         hidden += [node.text() for node in tree.css("head title")]
-    if without := [tag for tag in _NO_TEXT if f"<{tag}" in lower]:
-        tree.strip_tags(without)
+    for tag, bit in flag.TAGS_OF_NO_TEXT.items():
+        if flags & bit:
+            for node in tree.tags(tag):
+                node.decompose(recursive=False)
     body = tree.body
     text = "" if body is None else body.text(separator="")
+    cut = cut or flags & flag.TOO_MANY != 0
     return Markup(_lines(text), _lines("\n".join(hidden)), links, images, forms, cut)
 
 
@@ -103,5 +101,17 @@ def _taken(tree: Any) -> list[str]:
 
 def _lines(text: str) -> str:
     """The lines of a text, without empty ones and without spaces around them."""
-    stripped = [line.strip() for line in text.splitlines()]
-    return "\n".join([line for line in stripped if line])
+    return "\n".join(filter(None, map(str.strip, text.splitlines())))
+
+
+@cache
+def _readers() -> Any:
+    """The parser of HTML, the kernel before it, and the names of what it counts.
+
+    They are imported at the first mail, so that other services need neither.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    from consumers.mail import _kernels
+
+    return LexborHTMLParser, _kernels.prepare, _kernels

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser, BytesParser
 from email.policy import compat32
+from functools import cache
 from typing import Any
 
 from consumers.mail import limits
@@ -87,7 +88,9 @@ def mail_parts(value: bytes) -> tuple[MailPart, set[str]]:
         wrong.add("cut")
     value = _begun(value)
     root = None
-    if value.count(b"=?") <= limits.ENCODED_WORDS:
+    # Counting single bytes is 20 times as fast, and few mails have that many.
+    few = value.count(b"?") <= limits.ENCODED_WORDS
+    if few or value.count(b"=?") <= limits.ENCODED_WORDS:
         root = fast(value, wrong)
     if root is None:
         wrong.add("malformed")
@@ -110,20 +113,23 @@ def _begun(value: bytes) -> bytes:
 
 def fast(value: bytes, wrong: set[str]) -> MailPart | None:
     """The parts by the fast parser; None if it refuses the mail."""
-    from fast_mail_parser import ParseError, parse_email_tree
-
-    bounded = _Bounded(wrong)
+    parse, refusal = _fast_parser()
     try:
-        return bounded.part(parse_email_tree(value, mode="lazy"), _fast_part, 0)
-    except (ParseError, _RefusedError):
+        return _Bounded(wrong).part(parse(value, mode="lazy"), _fast_part, 0)
+    except (refusal, _RefusedError):
         return None
 
 
+@cache
+def _fast_parser() -> Any:
+    """The parser and its error. Imported at the first mail."""
+    from fast_mail_parser import ParseError, parse_email_tree
+
+    return parse_email_tree, ParseError
+
+
 def _fast_part(node: Any) -> tuple[MailPart, list[Any]]:
-    headers: dict[str, list[str]] = {}
-    for name, values in node.headers.items():
-        lower = name.strip().lower()
-        headers[lower] = headers[lower] + values if lower in headers else values
+    headers = _lowered(node.headers)
     kind, children = _type(node.content_type), node.children
     part = MailPart(kind, headers, node.filename, _disposition(node.disposition))
     if not children and kind.startswith(("multipart/", "message/rfc822")):
@@ -133,6 +139,18 @@ def _fast_part(node: Any) -> tuple[MailPart, list[Any]]:
             raise _RefusedError
         part.content = content
     return part, children
+
+
+def _lowered(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Headers by their names in lower case. The values of equal names follow each other."""
+    names = [name.strip().lower() for name in found]
+    headers = dict(zip(names, found.values(), strict=True))
+    if len(headers) == len(names):
+        return headers
+    headers = {}
+    for name, values in zip(names, found.values(), strict=True):
+        headers[name] = headers.get(name, []) + values
+    return headers
 
 
 # The slow parser.

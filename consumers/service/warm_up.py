@@ -16,6 +16,7 @@ import stream
 from consumers.codecs.blocks import compile_decoder
 from consumers.codecs.prediction_block import rehearse
 from consumers.config import Config
+from consumers.mail.markup import read_markup
 from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
 from stream.bayes import GaussianNB
@@ -28,6 +29,7 @@ from stream.join.columns import compile_join
 from stream.kernel.bundled import unused
 
 FOREIGN = ("river:", "python:")
+MAIL = "mail"  # the format
 
 __all__ = ["CompilationStopped", "announced", "compile_kernels"]
 
@@ -79,6 +81,8 @@ def compile_kernels(
         rehearse()
         transport_of(config.input.transport).warm_up()
         compile_decoder()
+        if config.input.mail is not None or config.input.format == MAIL:
+            read_markup("")
 
 
 @contextmanager
