@@ -105,7 +105,7 @@ def _named(markup: Any, at: int) -> int:
 
 
 @inlined
-def _separates(markup: Any, at: int) -> bool:
+def _separates(markup: Any, at: int) -> Any:
     """Whether the tag whose name begins here, perhaps after a slash, separates words.
 
     Names with p, d, t, l, h, o, br, bl, ce, se and ar at their beginning do.
@@ -127,7 +127,7 @@ def _separates(markup: Any, at: int) -> bool:
 
 
 @inlined
-def _hides(markup: Any, at: int) -> bool:
+def _hides(markup: Any, at: int) -> Any:
     """Whether a part of a style or an attribute that hides an element begins here."""
     first = _lower(markup[at])
     if first == ord("n"):
