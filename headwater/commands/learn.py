@@ -154,7 +154,9 @@ def _summary(counts: Counts) -> str:
     'learned: 2 as spam, 1,000 as ham; 1 came with both labels, the last one counts'
     """
     parts = [", ".join(f"{n:,} as {label}" for label, n in counts.labels.items())]
-    if counts.known:
+    if counts.known == 1:
+        parts.append("1 was known, and only its label was written")
+    elif counts.known:
         parts.append(f"{counts.known:,} were known, and only their labels were written")
     if counts.repeated:
         parts.append(f"{counts.repeated:,} came twice")

@@ -123,8 +123,8 @@ def test_mail_learned_as_the_other_one_is_corrected(service: Living, run: Run) -
     as_spam = run("learn", "--spam", *url, stdin=recorded[1])
     until(lambda: service.status_feed.view.labels.get("corrected") == 1)
 
-    assert b"2 as ham; 1 were known" in as_ham[1]
-    assert b"1 as spam, 0 as ham; 1 were known" in as_spam[1]
+    assert b"2 as ham; 1 was known" in as_ham[1]
+    assert b"1 as spam, 0 as ham; 1 was known" in as_spam[1]
 
 
 def test_labels_have_their_reporter(service: Living, run: Run) -> None:
