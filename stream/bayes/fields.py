@@ -75,6 +75,10 @@ class Fields:
                 each[0] += self._weight[k]
                 self._weight[k] = each.cumsum()[-1]
 
+    def learn_known(self, name: str, w: float) -> None:
+        """Add a known field of one learned record of weight w."""
+        self._weight[self.known.codes[name]] += w
+
     def unlearn(self, names: Iterable[str], w: float, slack: float) -> None:
         """Unlearn the fields of one record of weight w. slack: the rounding error, as a share of
         w."""

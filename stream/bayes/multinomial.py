@@ -10,10 +10,11 @@ import numpy as np
 from river.base import tags
 
 from stream.bayes._kernels import multinomial as kernels
+from stream.bayes._kernels import prior as prior_kernels
 from stream.bayes.classifier import BayesClassifier, check_priors
-from stream.bayes.part import Part
+from stream.bayes.part import Part, Steps
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
-from stream.data.block import Rows
+from stream.data.block import LEARN, PREDICT, Rows
 from stream.data.parameters import check_half_life, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
@@ -23,6 +24,10 @@ from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS
 
 __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]
+
+# One step on row 0 with weight 1. Kernels only read them.
+OPS = {op: np.array([op], dtype=np.int8) for op in (PREDICT, LEARN)}
+ROW, ONE = np.zeros(1, dtype=np.int64), np.ones(1)
 
 
 class TokenClassifier(BayesClassifier, abc.ABC):
@@ -58,6 +63,42 @@ class TokenClassifier(BayesClassifier, abc.ABC):
 
     def _fields(self) -> dict[str, Collection[str]]:
         return {"numeric": self._tokens.counted.known, "text": self._tokens.texts.known}
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """See `Learner.learn_one`. A record of one text is learned without a block."""
+        plain = type(y) is str and type(w) in (float, int) and w == 1
+        code = self._classes.codes.get(y) if plain else None
+        found = None if code is None or self._declared else self._tokens.text_alone(x)
+        if code is None or found is None:
+            super().learn_one(x, y, w)
+        else:
+            self._execute_alone(LEARN, code, *found)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
+        """See `Learner.predict_proba_one`. A record of one text is predicted without a block."""
+        found = None if self._declared else self._tokens.text_alone(x)
+        if found is None:
+            return super().predict_proba_one(x)
+        return dict(zip(self.classes, self._execute_alone(PREDICT, -1, *found), strict=True))
+
+    def _execute_alone(self, op: int, code: int, name: str, text: str) -> list[float]:
+        """`_execute` of one step on a record of one text, without a block; its posterior, empty if
+        it only learns. The class `code` is known."""
+        classes = len(self._classes)
+        self._widen(classes)
+        predictions = 0 if op == LEARN else 1
+        proba, seen = np.zeros((predictions, classes)), np.zeros(predictions, dtype=np.int64)
+        steps = Steps(OPS[op], ROW, np.array([code]), ONE, classes, self._growth)
+        op_y_w = steps.op, steps.y, steps.w
+        given = self._given(), *self._prior
+        prior_kernels.progressive(*op_y_w, classes, steps.growth, *given, proba, seen)
+        prior = proba.copy()
+        self._tokens.execute_alone(name, text, steps, classes, proba)
+        if not predictions:
+            return []
+        prior_kernels.normalise(proba, prior, seen)
+        made: list[float] = proba[0].tolist()
+        return made
 
     @property
     def n_tokens(self) -> int:

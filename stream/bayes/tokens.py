@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from stream.data.schema import Schema
 from stream.data.state import State, pack, unpack
 from stream.data.tables import columns_for, grown
 from stream.errors import InvalidRecordError, StateError
-from stream.text import BUCKETS, bucket
+from stream.text import BUCKETS, bucket, encode_many
 from stream.text.bags import (
     Bags,
     counted_tokens,
@@ -162,6 +162,30 @@ class TokenPart(Part):
             self.counts,
             joint,
         )
+
+    def text_alone(self, x: Mapping[Any, Any]) -> tuple[str, str] | None:
+        """Field and text of a record of one text in a known field; None for another record, or if
+        tokens are not hashed."""
+        if self._vocabulary is not None or type(x) is not dict or len(x) != 1:
+            return None
+        ((name, text),) = x.items()
+        known = type(name) is str and type(text) is str and name in self.texts.known
+        return (name, text) if known else None
+
+    def execute_alone(
+        self, name: str, text: str, steps: Steps, classes: int, joint: Floats
+    ) -> None:
+        """`execute` of one step on a record of `text_alone`, without a block."""
+        found = encode_many([text])
+        new = 0
+        if not joint.size:
+            self.texts.learn_known(name, steps.w[0])
+            new = kernels.count_unknown(found.bucket, self.counts.slot)
+        d = int(self.counts.size[0]) + new
+        self.counts = s = _resized(self.counts, classes, d, self.most_classes)
+        times = found.times.astype(np.float64)
+        given = steps, found.start, steps.row, found.bucket, times
+        kernels.progressive(*given, self._alpha, self._rule, s, joint)
 
     def _widen(self) -> None:
         """Make slots for all codes."""

@@ -82,6 +82,8 @@ def encode_many(texts: list[str]) -> HashedTexts:
     """
     if not isinstance(texts, list) or not set(map(type, texts)) <= TEXTS:
         raise SchemaError(f"expected a list of texts, got {shown(texts)}")
+    if len(texts) == 1 and len(texts[0]) <= CHARACTERS:
+        return _encoded(texts, np.array([len(texts[0])]))
     end = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
     if not end.size or end[-1] <= CHARACTERS:
         return _encoded(texts, end)
