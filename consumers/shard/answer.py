@@ -19,6 +19,7 @@ from consumers.codecs.json import DecodedObservations, JsonLabels
 from consumers.codecs.json_document import parse
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.registry import wire_format
+from consumers.codecs.schemas import StoredSchema
 from consumers.shard.models import explainable
 from consumers.shard.outcome import ShardSpec
 from consumers.shard.refused import refusal
@@ -63,6 +64,8 @@ class ModelCopy:
         Partition of the journal, and the offset after its last record.
     repeatable
         Whether another process can learn the same model from the journal.
+    schemas
+        The schemas of records that the shard knows, with their ids.
     """
 
     spec: ShardSpec
@@ -76,6 +79,7 @@ class ModelCopy:
     journal: Partition
     position: int
     repeatable: bool = True
+    schemas: tuple[tuple[int, StoredSchema], ...] = ()
 
 
 class ModelCopies:

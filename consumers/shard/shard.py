@@ -501,6 +501,7 @@ class Shard:
             journal,
             position,
             self.repeatable and not self.unsaved,
+            tuple(self.schemas),
         )
 
     def to_state(self) -> State:

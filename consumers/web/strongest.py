@@ -61,7 +61,10 @@ def features_of(copy: ModelCopy, shown: Sequence[PublishedPrediction]) -> Featur
     label = next(name for name in likely if name in by_name)
     against = next(name for name in by_name if name != label)
     kept = [each for each in shown if each.observation is not None]
-    decoder = copy.spec.decoder(SchemaBook())
+    book = SchemaBook()
+    for id_, schema in copy.schemas:
+        book.add(id_, schema)
+    decoder = copy.spec.decoder(book)
     seen = decoder.decode([each.key for each in kept], [each.observation for each in kept])
     seen.rows.blank(list(seen.rejected))
     pair = by_name[label], by_name[against]
