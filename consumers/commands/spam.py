@@ -56,6 +56,11 @@ def _written(
     from consumers.shard.models import build
 
     path = output or directory / f"{name}.toml"
+    if all((path.parent / folder).is_dir() for folder in ("cur", "new")):
+        raise ConfigError(
+            f"{path.parent}: this is a Maildir; give another directory for the filter, because "
+            "`headwater learn` reads the Maildir where it is"
+        )
     check_new(path, force=force)
     can = build(ModelConfig(type="spam")).can_correct
     text = spam_filter(name, what, rate, corrections=can)

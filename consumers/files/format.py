@@ -181,6 +181,8 @@ class Format:
         Makes the reader of a file.
     piped
         Whether it can be read from a pipe, from the beginning to the end.
+    order
+        The key by which the files of a place are sorted; None: their names.
     typed
         Whether its values have types. Otherwise `types`, `missing` and `verbatim` say how cells are
         read.
@@ -191,6 +193,7 @@ class Format:
     suffixes: tuple[str, ...]
     options: frozenset[str]
     reader: Callable[[File, Options], Reader]
+    order: Callable[[File], tuple[int, str]] | None = None
     typed: bool = True
     piped: bool = True
 

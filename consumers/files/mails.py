@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from consumers.files.file import File
 from consumers.files.format import Record
 from consumers.mail.envelope import LARGEST
 
-__all__ = ["FORMATS", "LARGEST", "folder_of", "mail_record", "mails_in", "read_mail"]
+__all__ = [
+    "FORMATS",
+    "LARGEST",
+    "directory_of",
+    "folder_of",
+    "in_maildir",
+    "mail_record",
+    "mails_in",
+    "read_mail",
+]
 
 
 FORMATS = ("eml", "maildir", "mbox")  # whose records are mails
@@ -82,6 +91,12 @@ def _mail(lines: list[bytes]) -> bytes:
     return b"".join(lines)
 
 
+def in_maildir(file: File) -> bool:
+    """Whether a file is where a Maildir has its mails."""
+    path = PurePosixPath(file.path)
+    return path.parent.name in ("cur", "new") and not path.name.startswith(".")
+
+
 def folder_of(file: File) -> str:
     """The folder of a mail in a Maildir: that above `cur` and `new`, without Maildir++'s dot.
 
@@ -92,4 +107,12 @@ def folder_of(file: File) -> str:
     >>> folder_of(local_file(Path("Maildir/.Junk/cur/1:2,S")))
     'Junk'
     """
-    return PurePosixPath(file.path).parent.parent.name.removeprefix(".")
+    return directory_of(file, 2).removeprefix(".")
+
+
+def directory_of(file: File, up: int) -> str:
+    """The name of the directory so many levels above a file, also of one read from inside it."""
+    path = PurePosixPath(file.path)
+    if len(path.parts) <= up:
+        path = PurePosixPath(Path(file.path).absolute())
+    return path.parents[up - 1].name

@@ -14,6 +14,7 @@ from consumers.config.units import counted, shown_url
 from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
+from consumers.files.mails import in_maildir
 from consumers.files.places import place_of
 from consumers.files.registry import format_named, format_of, known_suffixes
 from consumers.files.tables import TableReader
@@ -90,7 +91,7 @@ class FileSource:
         else:
             self.format = format_of(files[0]) or _unknown(files[0])
         self.format.check(self.options, str(self))
-        self._files = files
+        self._files = files if self.format.order is None else sorted(files, key=self.format.order)
 
     def __str__(self) -> str:
         return self._shown
@@ -114,6 +115,11 @@ class FileSource:
             if kind is not None and not PurePosixPath(file.path).name.startswith((".", "_")):
                 kinds.setdefault(kind.name, []).append(file)
         if not kinds:
+            if any(map(in_maildir, files)):
+                raise ConfigError(
+                    f"{self}: this looks like a Maildir, with mails in its folders cur and new; "
+                    "give --format maildir"
+                )
             raise ConfigError(
                 f"{self}: expected files with names ending in {known_suffixes()}, got "
                 f"{len(files):,} others; give --format"
@@ -127,6 +133,8 @@ class FileSource:
         [(name, found)] = kinds.items()
         rest = len(files) - len(found)
         left = f"; {rest:,} with other names left out" if rest else ""
+        if any(in_maildir(file) for file in files if format_of(file) is None):
+            left += " (--format maildir reads the mails in cur and new)"
         self._say(f"{self}: {counted(len(found), f'{format_named(name).title} file')}{left}")
         return found, format_named(name)
 

@@ -64,6 +64,7 @@ def test_name_and_budget_are_the_users(capsys: Said) -> None:
         (["--spam", "--budget", "2"], "--budget: rate must be from 1e-06 and below 0.5, got 2"),
         (["--spam", "--name", "a b"], "expected --name of up to 100 letters"),
         (["--spam", "taken"], "taken/spam.toml exists; give --force"),
+        (["--spam", "Maildir"], "Maildir: this is a Maildir; give another directory"),
         (["--spam", "file/x"], "file/x: Not a directory; give another directory"),
         (["--budget", "0.01", "x.csv"], "--budget is for a spam filter; give --spam too"),
     ],
@@ -72,6 +73,8 @@ def test_wrong_filter_is_one_line(words: list[str], expected: str, capsys: Said)
     """And nothing is written."""
     Path("taken").mkdir()
     Path("taken/spam.toml").write_text("")
+    for folder in ("cur", "new"):
+        Path("Maildir", folder).mkdir(parents=True)
     Path("file").write_text("")
 
     assert main(["init", *words]) == 2

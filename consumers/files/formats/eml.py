@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
-from consumers.files.mails import mail_record, read_mail
+from consumers.files.mails import directory_of, mail_record, read_mail
 
 __all__ = ["FORMAT", "EmlReader"]
 
@@ -22,7 +21,7 @@ class EmlReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record."""
-        yield mail_record(read_mail(self._file), PurePosixPath(self._file.path).parent.name)
+        yield mail_record(read_mail(self._file), directory_of(self._file, 1))
 
 
 FORMAT = Format(

@@ -1,4 +1,8 @@
-"""Maildir: one mail a file, in `cur` and `new` of each folder. Other files are left out."""
+"""Maildir: one mail a file, in `cur` and `new` of each folder. Other files are left out.
+
+Rule: mails of all folders are read in the order of their delivery. By folders, one label would come
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import PurePosixPath
 
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
-from consumers.files.mails import folder_of, mail_record, read_mail
+from consumers.files.mails import folder_of, in_maildir, mail_record, read_mail
 
 __all__ = ["FORMAT", "MaildirReader"]
 
@@ -22,9 +26,23 @@ class MaildirReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record, or nothing: a Maildir has files of its server too."""
-        path = PurePosixPath(self._file.path)
-        if path.parent.name in ("cur", "new") and not path.name.startswith("."):
+        if in_maildir(self._file):
             yield mail_record(read_mail(self._file), folder_of(self._file))
+
+
+def delivered(file: File) -> tuple[int, str]:
+    """When a mail was delivered: the seconds at the beginning of its name; and its name.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from consumers.files.file import local_file
+    >>> delivered(local_file(Path("Maildir/.Junk/cur/1704067200.M1P7.host:2,S")))
+    (1704067200, '1704067200.M1P7.host:2,S')
+    """
+    name = PurePosixPath(file.path).name
+    seconds = name.partition(".")[0]
+    return int(seconds) if seconds.isdecimal() else 0, name
 
 
 FORMAT = Format(
@@ -33,5 +51,6 @@ FORMAT = Format(
     suffixes=(),
     options=frozenset(),
     reader=MaildirReader,
+    order=delivered,
     piped=False,
 )

@@ -100,6 +100,58 @@ def test_maildir_has_folders_and_other_files(tmp_path: Path) -> None:
     assert sorted(each[:2] for each in found) == [("1@x", "Mail"), ("2@x", "Junk")]
 
 
+def test_maildir_is_read_in_the_order_of_delivery(tmp_path: Path) -> None:
+    """Not one folder after the other: a learner would see one label only, then the other."""
+    for n, folder in enumerate(["", ".Junk", "", ".Junk", ".Junk"]):
+        directory = tmp_path / folder / ("cur", "new")[n % 2]
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{1_704_067_200 + n}.M{9 - n}P1.host:2,S").write_bytes(
+            b"Message-ID: <%d>" % n
+        )
+    (tmp_path / "cur" / "moved-by-hand").write_bytes(b"Message-ID: <9>")
+
+    found = [id_ for id_, _, _ in read(tmp_path, MAILDIR)]
+
+    assert found == ["9", "0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_maildir_without_its_format_is_recognized(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, also where another file has a known suffix, and also from inside the Maildir."""
+    place = tmp_path / "Mail"
+    for folder in ("cur", "new", "tmp"):
+        (place / folder).mkdir(parents=True)
+    (place / "cur" / "1704067200.M1P7.host:2,S").write_bytes(b"Message-ID: <1@x>")
+    said: list[str] = []
+    if inside:
+        monkeypatch.chdir(place)
+        place = Path()
+
+    with pytest.raises(ConfigError, match=r"looks like a Maildir, .*; give --format maildir$"):
+        FileSource(place)
+    (place / "labels.csv").write_text("id,label\n1@x,ham\n")
+    FileSource(place, say=said.append)
+
+    assert said == [
+        f"{place}: 1 CSV file; 1 with other names left out (--format maildir reads the mails in "
+        "cur and new)"
+    ]
+    assert [folder for _, folder, _ in read(place, MAILDIR)] == ["Mail"]
+
+
+def test_eml_files_of_this_directory_have_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their folder was empty."""
+    (tmp_path / "spam").mkdir()
+    (tmp_path / "spam" / "1.eml").write_bytes(b"Message-ID: <1@x>")
+    monkeypatch.chdir(tmp_path / "spam")
+
+    assert [folder for _, folder, _ in read(Path("1.eml"))] == ["spam"]
+
+
 def test_file_without_a_mail_is_an_error(tmp_path: Path) -> None:
     """One that is a mail itself needs another format."""
     (tmp_path / "a.mbox").write_bytes(b"Subject: a\n\nb")
