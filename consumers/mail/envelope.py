@@ -28,8 +28,9 @@ def mail_key(value: bytes) -> str:
     """The id of a mail: its Message-ID and a digest, which no hop and no mail program changes.
 
     The digest is of `Message-ID`, `From`, `Date`, `Subject` and the body. White space is folded,
-    and other headers do not count, because servers and mail programs add some. A spammer may repeat
-    the Message-ID of another mail, but not its digest.
+    and other headers do not count, because servers and mail programs add some. Lines before the
+    body that are no headers count, because a text without headers has nothing else. A spammer may
+    repeat the Message-ID of another mail, but not its digest.
 
     Examples
     --------
@@ -40,11 +41,15 @@ def mail_key(value: bytes) -> str:
     """
     lines, body = parted(value[:LARGEST])
     found: dict[bytes, bytes] = {}
+    others: list[bytes] = []
     for name, field in fields_of(lines):
         low = name.lower()
+        if not name and not field.startswith(ENVELOPE):
+            others += field.splitlines()
         if low in _IDENTIFYING and low not in found:
             found[low] = b" ".join(field[len(name) :].lstrip(b" \t").lstrip(b":").split())
-    text = b"\n".join(line.rstrip() for line in body.splitlines())[:COMPARED].rstrip()
+    text = b"\n".join(line.rstrip() for line in [*others, *body.splitlines()])
+    text = text[:COMPARED].rstrip()
     hashed = hashlib.sha256()
     for part in (*(found.get(name, b"") for name in _IDENTIFYING), text):
         hashed.update(b"%d:" % len(part) + part)

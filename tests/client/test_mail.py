@@ -197,3 +197,12 @@ def test_labels_may_be_bools_and_numbers() -> None:
 
     assert verdict_of(of, "true")[:2] == ("spam", 0.9)
     assert verdict_of(number, "1")[:2] == ("spam", 0.9)
+
+
+def test_texts_without_headers_have_ids_of_their_own() -> None:
+    """And the line before a mail in an mbox is no part of it."""
+    keys = {mail_key(text) for text in (b"win a prize\n", b"lunch at noon\nat home\n", b"\n", b"")}
+
+    assert len(keys) == 3, "the last two have no text"
+    assert mail_key(b"From x Mon Jan 1\n" + MAIL) == mail_key(MAIL)
+    assert mail_key(b"win a prize\r\n") == mail_key(b"win a prize \n")
