@@ -64,12 +64,16 @@ def header_words(headers: Mapping[str, Sequence[str]]) -> str:
     >>> header_words({"x-mailer": ["Outlook 16.0"], "subject": ["hi"]})
     'x_mailer x_mailer_Outlook x_mailer_16 x_mailer_0 subject'
     """
-    out = []
+    out: list[str] = []
+    size = 0
     for name, values in headers.items():
+        if size > limits.LONGEST_SHORT:  # what follows would be cut; a mail may have many headers
+            break
         word = _name(name)
         if not word:
             continue
         out.append(word)
+        size += len(word)
         if name in _NOT_UNDER_NAME:
             continue
         between = f" {word}_"
@@ -77,6 +81,7 @@ def header_words(headers: Mapping[str, Sequence[str]]) -> str:
             words = _WORDS.findall(value[: limits.LONGEST_HEADER])[:_MOST_WORDS]
             if words:
                 out.append(f"{word}_{between.join(words)}")
+                size += len(out[-1])
     return " ".join(out)
 
 
