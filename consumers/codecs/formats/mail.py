@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
-from consumers.codecs.mail_field import expanded, mail_in
+from consumers.codecs.mail_field import expanded, mail_in, strict
 from consumers.codecs.schemas import StoredSchema
 from consumers.mail.document import mail_document, mail_id
 from consumers.mail.fields import FIELDS
@@ -30,14 +30,14 @@ def _writer(schema: StoredSchema) -> Writer:
 
 
 def _write(document: Mapping[str, Any]) -> bytes:
-    value = mail_in(document, FIELD)
+    value = mail_in(document, FIELD, strict)
     if value is None:
         raise ValueError(f'expected the mail in base64 in the field "{FIELD}"')
     return value
 
 
 def _expanded(document: Document) -> Document:
-    return expanded(document, FIELD)
+    return expanded(document, FIELD, strict)
 
 
 FORMAT = WireFormat(

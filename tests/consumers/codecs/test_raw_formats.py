@@ -11,6 +11,7 @@ import pytest
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.mail_field import MailField
+from consumers.codecs.raw import JsonDocuments
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config import Config, parse
@@ -198,3 +199,21 @@ def test_versions_are_part_of_the_identity() -> None:
     assert configured("mail = 'raw'").identity()["input"]["parser"] == versions
     assert "parser" not in configured("format = 'text'").identity()["input"]
     assert configured("").identity()["input"].keys().isdisjoint({"parser", "mail"})
+
+
+@pytest.mark.parametrize("text", [MAIL.decode(), "!!!", "QUJ", "QUJD-_", "QUJD\0", "QUJD====QUJD"])
+def test_a_mail_of_a_request_is_base64_and_nothing_else(text: str) -> None:
+    """A mail as it is would else be read as if it were base64, with a verdict on nonsense."""
+    documents = JsonDocuments(wire_format("mail"), rules=3)
+
+    with pytest.raises(RecordError, match="expected a mail in base64"):
+        documents(json.dumps({"id": "7", "mail": text}).encode())
+
+
+def test_base64_may_be_in_lines() -> None:
+    """As `base64` and `email` write it; topics keep the decoder that they had."""
+    folded = base64.encodebytes(MAIL * 9).decode().replace("\n", "\r\n")
+    value = json.dumps({"id": "7", "mail": folded}).encode()
+
+    assert JsonDocuments(wire_format("mail"), rules=3)(value)["size"] == len(MAIL * 9)
+    assert MailField("mail")(json.dumps({"mail": "!!!"}).encode())["size"] == 0
