@@ -49,6 +49,7 @@ class AsyncClient(ClientBase):
         self._settings, self._calls = settings, Calls(settings)
         self._service = self._log = None
         self._waiting = asyncio.Semaphore(MOST_WAITING)
+        self._asking: dict[str, ThreadPoolExecutor] = {}
         self._streams: list[AsyncPredictionStream] = []
         if settings.over_http:
             self._service = AsyncHttpDoor(
@@ -146,6 +147,8 @@ class AsyncClient(ClientBase):
             await self._service.close()
         if self._log is not None:
             await asyncio.to_thread(self._log.close)
+        for thread in self._asking.values():
+            thread.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,12 +181,21 @@ class AsyncClient(ClientBase):
         topic, records = step
         async with self._waiting:
             if self._log.translates:
-                records = await asyncio.to_thread(self._log.translated, topic, records)
+                loop = asyncio.get_running_loop()
+                thread = None if self._log.knows(topic) else self._asking_for(topic)
+                records = await loop.run_in_executor(thread, self._log.translated, topic, records)
             future = asyncio.wrap_future(self._log.append(topic, records))
             try:
                 return await asyncio.wait_for(future, self._settings.timeout)
             except TimeoutError:
                 raise self._settings.late() from None
+
+    def _asking_for(self, topic: str) -> ThreadPoolExecutor:
+        """The one thread for calls that need a topic's schema, so that those of other topics find a
+        free thread while the registry is slow."""
+        if topic not in self._asking:
+            self._asking[topic] = ThreadPoolExecutor(1, "headwater-schemas")
+        return self._asking[topic]
 
 
 class AsyncPredictionStream(AsyncIterator[PredictionRecord]):

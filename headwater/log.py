@@ -53,7 +53,6 @@ class LogDoor:
     ) -> None:
         self._url, self._kafka, self._config = url, kafka, config
         self._translator = None if config is None else Translator(config)
-        self._translating = threading.Lock()
         self._writer = Writer(self._opened)
         self._streams: list[PredictionStream] = []
 
@@ -65,6 +64,10 @@ class LogDoor:
         """Whether `translated` does something, and may ask a registry."""
         return self._translator is not None and self._translator.translates
 
+    def knows(self, topic: str) -> bool:
+        """Whether `translated` of this topic asks the registry for no unknown schema."""
+        return self._translator is None or self._translator.knows(topic)
+
     def translated(self, topic: str, records: list[Prepared]) -> list[Prepared]:
         """The records in the format of a topic.
 
@@ -75,9 +78,8 @@ class LogDoor:
         """
         if self._translator is None or not self._translator.translates:
             return records
-        try:
-            with self._translating:
-                values = self._translator.records(topic, [record.value for record in records])
+        try:  # without a lock: other threads use the schemas that are known while one asks
+            values = self._translator.records(topic, [record.value for record in records])
         except ValueError as error:
             raise RecordError("wrong_kind", f"a record for {topic} {error}") from None
         return [r._replace(value=value) for r, value in zip(records, values, strict=True)]

@@ -82,6 +82,14 @@ class Translator:
         """Whether some records are not JSON."""
         return not (self._registry is None and self._rows is None and self._raw is None)
 
+    def knows(self, topic: str) -> bool:
+        """Whether a record of a topic is made without a schema that the registry must be asked for.
+
+        Once a minute one call asks whether there is a newer schema; the others do not wait for it.
+        """
+        raw = self._raw is not None and topic == self._observations
+        return raw or self._registry is None or topic in self._writers
+
     def document(self, value: bytes | None) -> Document:
         """The document of an observation; with schemas, of any record.
 

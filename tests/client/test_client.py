@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -382,6 +384,66 @@ def test_records_with_schemas_are_written_and_read(tmp_path: Path, kind: str) ->
     assert "\n" not in str(caught.value)
     assert [each.id for each in found] == ["v1", "v2"]
     assert found[1].prediction == "yes"
+
+
+class SlowRegistry:
+    """Does not answer for the schema of the labels until it may."""
+
+    def __init__(self, client: Client | AsyncClient) -> None:
+        assert client._log is not None
+        assert client._log._translator is not None
+        registry = client._log._translator._registry
+        self.asked, self.may = threading.Event(), threading.Event()
+        self._latest, registry.latest = registry.latest, self.latest
+
+    def latest(self, subject: str) -> object:
+        if subject == "bought-value":
+            self.asked.set()
+            assert self.may.wait(PATIENCE)
+        return self._latest(subject)
+
+
+def test_slow_registry_holds_up_the_calls_that_need_it(tmp_path: Path) -> None:
+    """Labels wait for their schema. Observations, whose schema is known, do not."""
+    shop = Registered(tmp_path, "avro", url=f"sqlite:{tmp_path / 'log.db'}")
+    (tmp_path / "shop.toml").write_text(shop.text())
+    bought = {"amount": 1.5, "shop": {"city": "Bonn"}}
+
+    with Client.from_config(tmp_path / "shop.toml") as client, ThreadPoolExecutor(3) as pool:
+        client.observe(bought, id="v0")
+        slow = SlowRegistry(client)
+        waiting = [pool.submit(client.label, "v0", "yes") for _ in range(3)]
+        assert slow.asked.wait(PATIENCE)
+        client.observe(bought, id="v1")
+        assert not any(each.done() for each in waiting)
+        slow.may.set()
+        written = [each.result(PATIENCE).offset for each in waiting]
+    shop.log.close()
+
+    assert sorted(written) == [0, 1, 2]
+
+
+def test_slow_registry_leaves_threads_to_other_topics(tmp_path: Path) -> None:
+    """However many asynchronous calls wait for a schema."""
+    shop = Registered(tmp_path, "avro", url=f"sqlite:{tmp_path / 'log.db'}")
+    (tmp_path / "shop.toml").write_text(shop.text())
+    bought = {"amount": 1.5, "shop": {"city": "Bonn"}}
+
+    async def main() -> list[int]:
+        async with AsyncClient.from_config(tmp_path / "shop.toml") as client:
+            await client.observe(bought, id="v0")
+            slow = SlowRegistry(client)
+            waiting = [asyncio.create_task(client.label("v0", "yes")) for _ in range(50)]
+            assert await asyncio.to_thread(slow.asked.wait, PATIENCE)
+            await asyncio.wait_for(client.observe(bought, id="v1"), PATIENCE)
+            assert not any(each.done() for each in waiting)
+            slow.may.set()
+            return [each.offset for each in await asyncio.gather(*waiting)]
+
+    written = asyncio.run(main())
+    shop.log.close()
+
+    assert sorted(written) == list(range(50))
 
 
 class SlowLog:
