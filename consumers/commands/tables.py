@@ -295,6 +295,7 @@ def _decision(made: Mapping[str, Any]) -> Text:
 
 
 def _counts(results: Mapping[str, Any]) -> list[Text]:
+    from consumers.telemetry.bounds import explained
     from consumers.telemetry.one_class import only_one_scored
 
     labels = {**results["labels"], "pending": results["pending"]}
@@ -308,6 +309,9 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
         Text(f"{name}: " + (", ".join(f"{k} {v:,}" for k, v in counts.items()) or "none"))
         for name, counts in lines.items()
         if counts or name not in ("bad values", "beyond bounds")
+    ]
+    out += [
+        Text(f"  {bound}: {why}") for bound in lines["beyond bounds"] if (why := explained(bound))
     ]
     for reason, first in results["dead_letter_details"].items():
         where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]

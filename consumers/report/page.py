@@ -16,6 +16,7 @@ from consumers.base.errors import ConfigError
 from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.report.style import STYLE
+from consumers.telemetry.bounds import explained
 from stream.decision.risk import named
 from stream.evaluate.quality import window_title
 from stream.evaluate.table import arranged
@@ -250,6 +251,9 @@ def _records(results: Mapping[str, Any]) -> str:
         f"<li>{_text(reason)}: {_text(found['detail'], 300)}</li>"
         for reason, found in results["dead_letter_details"].items()
     ]
+    beyond = [f"<li>{_text(k)}: {_text(explained(k))}</li>" for k in counts["beyond bounds"]]
+    if beyond:
+        table += f"<p>Beyond bounds:</p><ul>{''.join(beyond)}</ul>"
     if first:
         table += f"<p>The first of each reason:</p><ul>{''.join(first)}</ul>"
     mark = results["fingerprint"] or "none: the state of this model cannot be saved"
