@@ -41,6 +41,7 @@ _NOT_UNDER_NAME = frozenset(
 )
 _WORDS = re.compile(r"\w{1,40}")
 _MOST_WORDS = 60  # of a value
+_REPEATED = 80  # characters: many mails have the same short values
 _ROLES = frozenset({"from", "by", "with"})  # of the next word of a `Received` header
 _IP = re.compile(r"\[(\d{1,3}\.\d{1,3}\.\d{1,3})\.(\d{1,3})\]")
 
@@ -76,12 +77,12 @@ def header_words(headers: Mapping[str, Sequence[str]]) -> str:
         size += len(word)
         if name in _NOT_UNDER_NAME:
             continue
-        between = f" {word}_"
         for value in values[: limits.MOST_VALUES]:
-            words = _WORDS.findall(value[: limits.LONGEST_HEADER])[:_MOST_WORDS]
+            short = len(value) <= _REPEATED
+            words = _known_words(word, value) if short else _words_under(word, value)
             if words:
-                out.append(f"{word}_{between.join(words)}")
-                size += len(out[-1])
+                out.append(words)
+                size += len(words)
     return " ".join(out)
 
 
@@ -134,6 +135,15 @@ def received_words(values: Sequence[str]) -> str:
             near = network.replace(".", "_")
             out += [f"ip_{near}", f"ip_{near}_{host}"]
     return " ".join(out)
+
+
+def _words_under(name: str, value: str) -> str:
+    """The words of a value under the name of its header."""
+    words = _WORDS.findall(value[: limits.LONGEST_HEADER])[:_MOST_WORDS]
+    return f"{name}_{f' {name}_'.join(words)}" if words else ""
+
+
+_known_words = lru_cache(maxsize=1 << 12)(_words_under)
 
 
 @lru_cache(maxsize=1 << 12)

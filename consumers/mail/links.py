@@ -113,6 +113,7 @@ def domain_of(host: str) -> str:
     return word_of(_suffixes().privatesuffix(name) or name)
 
 
+@lru_cache(maxsize=1 << 12)
 def word_of(text: str) -> str:
     """The text as one word in lower case.
 
