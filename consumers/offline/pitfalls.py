@@ -36,6 +36,9 @@ TWIN = 0.5  # share of a class that a field must have, other than 0, to stand fo
 REPEATS = 2  # records with each value on average; with fewer, equal groups may be chance
 DENSE = 2  # numbers of a range of at most twice as many integers are sequence numbers
 FEW_RUNS = 30  # of equal labels: too few to be evidence of how good a model will be
+LEAST_DISTINCT = 10  # numbers of a field, to be another one on another scale
+PROBED = 50  # records in which two fields are compared before all are
+SAME = 1e-3  # of the interquartile range: the largest difference of a field on another scale
 MOST_WARNINGS = 10  # of fields; more of them show that the label is wrong, not the fields
 
 
@@ -108,6 +111,7 @@ def pitfalls(
     found: dict[str, str] = {}
     checked = [each for each in fields if each.kind is not None]
     seen: dict[bytes, str] = {}
+    scales = _Scales()
     where = [f"{label} is {named(each)}" for each in classes]
     for n, each in enumerate(checked, 1):
         values = [field_of(record, each.name) for record, _ in kept]
@@ -117,13 +121,16 @@ def pitfalls(
         groups = _values(each.kind, values)
         if (why := _of_field(each.kind, values, y, where, groups)) is not None:
             found[each.name] = why
-        elif groups is not None:
-            other = seen.setdefault(groups.tobytes(), each.name)
-            if other != each.name:
-                found[each.name] = (
-                    f"is {other} in another coding: each value of one belongs to one value of the "
-                    "other; remove one of them, because a model may count it twice"
-                )
+        elif (
+            groups is not None
+            and (other := seen.setdefault(groups.tobytes(), each.name)) != each.name
+        ):
+            found[each.name] = (
+                f"is {other} in another coding: each value of one belongs to one value of the "
+                "other; remove one of them, because a model may count it twice"
+            )
+        elif each.kind == "numeric" and (same := scales.add(each.name, values)) is not None:
+            found[each.name] = f"{same}; remove one of them, because a model may count it twice"
         progress(n, len(checked))
     return Pitfalls(about, found, in_order)
 
@@ -255,6 +262,80 @@ def _groups(kind: Kind | None, values: Sequence[Any], there: NDArray[np.bool_]) 
     out = np.zeros(len(values), dtype=np.int64)
     out[there] = 1 + codes
     return out
+
+
+class _Scales:
+    """Finds fields of numbers that are an earlier one, times a number, plus a number."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._values: list[NDArray[np.float64]] = []
+        self._probes: list[NDArray[np.float64]] = []
+
+    def add(self, name: str, values: Sequence[Any]) -> str | None:
+        """Keep a field for later ones; or what it is, if it is an earlier one on another scale."""
+        x = np.array([_number(v) for v in values])
+        here = ~np.isnan(x)
+        if np.unique(x[here]).size < LEAST_DISTINCT:
+            return None
+        probe = _unit(x[np.linspace(0, x.size - 1, PROBED).astype(int)])
+        if self._probes:
+            apart = np.abs(np.stack(self._probes) - probe)
+            near = np.flatnonzero(np.where(apart > PROBED * SAME, 1, 0).sum(axis=1) == 0)
+            for i in near.tolist():
+                if (line := _line(self._values[i], x)) is not None:
+                    return _scaled(self._names[i], *line)
+        self._names.append(name)
+        self._values.append(x)
+        self._probes.append(probe)
+        return None
+
+
+def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The numbers less their mean, in standard deviations; the first one that differs is above."""
+    with np.errstate(all="ignore"):
+        z = x - np.nanmean(x) if not np.isnan(x).all() else x
+        far = z[np.abs(z) > 0]
+        scale = np.sqrt(np.nanmean(z**2)) if far.size else 1.0
+        return z / (scale if not far.size or far[0] > 0 else -scale)
+
+
+def _line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Slope and offset if each y is on one line over x, and missing where x is.
+
+    The line is that of two records inside the range, so one outlier of both fields does not make
+    the differences of all others look small.
+    """
+    here = ~np.isnan(x)
+    if not np.array_equal(here, ~np.isnan(y)):
+        return None
+    x, y = x[here], y[here]
+    order = np.argsort(x, kind="stable")
+    low, high = order[x.size // 10], order[-1 - x.size // 10]
+    spread = float(np.subtract(*np.quantile(y, (0.75, 0.25))))
+    if x[high] == x[low] or spread == 0.0:
+        return None
+    with np.errstate(all="ignore"):
+        slope = float((y[high] - y[low]) / (x[high] - x[low]))
+        offset = float(y[low] - slope * x[low])
+        apart = np.abs(y - (slope * x + offset))
+        near = apart <= np.maximum(SAME * spread, 1e-9 * np.abs(y))
+    return (slope, offset) if slope != 0.0 and near.all() else None
+
+
+def _scaled(other: str, slope: float, offset: float) -> str:
+    """What a field is.
+
+    Examples
+    --------
+    >>> print(_scaled("b", 2.0, -1.0), _scaled("b", 1.0, 0.0), sep=", ")
+    is b on another scale (2 * b - 1), is a copy of b
+    """
+    factor, sign = f"{slope:.4g}", "-" if offset < 0 else "+"
+    shift = "" if abs(offset) < 1e-9 * max(1.0, abs(slope)) else f" {sign} {abs(offset):.4g}"
+    if factor == "1" and not shift:
+        return f"is a copy of {other}"
+    return f"is {other} on another scale ({factor} * {other}{shift})"
 
 
 def _right(codes: Codes, y: Codes) -> int:

@@ -96,12 +96,57 @@ def test_two_fields_that_are_one_in_two_codings_are_found() -> None:
     named = [("First", "Second", "Third")[n - 1] for n in pclass]
     other = [*named[:-1], "First" if named[-1] != "First" else "Third"]
 
-    found = fields(
-        pclass=pclass, named=named, other=other, x=x, twice=[2 * v for v in x], y=drawn(6)
-    )
+    found = fields(pclass=pclass, named=named, other=other, x=x, cube=[v**3 for v in x], y=drawn(6))
 
     assert list(found) == ["named"]
     assert found["named"].startswith("is pclass in another coding: each value of one belongs to")
+
+
+def numbers(**columns: Any) -> dict[str, str]:
+    """What is found in fields of numbers, with labels in random order."""
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    records = [{k: v for k, v in record.items() if v == v} for record in records]
+    kinds = [InferredField(name, "numeric", "") for name in columns]
+    return dict(pitfalls(kinds, records, drawn(4), "fraud").fields)
+
+
+@pytest.mark.parametrize("outlier", [None, 1e9])
+def test_field_on_another_scale_is_found(outlier: float | None) -> None:
+    """Scaled, shifted, turned around, or copied; also with missing values and an outlier."""
+    b = np.random.default_rng(3).normal(20.0, 5.0, N)
+    b[7] = b[7] if outlier is None else outlier
+    b[::9] = np.nan
+    fields = {"b": b, "f": 1.8 * b + 32.0, "minus": 5.0 - b, "copy": b.copy()}
+
+    found = numbers(**{name: column.tolist() for name, column in fields.items()})
+
+    assert sorted(found) == ["copy", "f", "minus"]
+    assert found["f"].startswith("is b on another scale (1.8 * b + 32); remove one of them")
+    assert found["minus"].startswith("is b on another scale (-1 * b + 5)")
+    assert found["copy"].startswith("is a copy of b; remove one")
+
+
+def test_fields_that_are_only_close_are_not_on_another_scale() -> None:
+    """High correlation, a common outlier, other missing values, another curve, few values."""
+    rng = np.random.default_rng(6)
+    b = rng.normal(20.0, 5.0, N)
+    sent, received = rng.exponential(1.0, (2, N))
+    sent[5], received[5] = 1e9, 3e9
+    gaps = 2.0 * b
+    gaps[3] = np.nan
+    fields = {
+        "b": b,
+        "noisy": 2.0 * b + rng.normal(0.0, 0.01, N) * b,
+        "gaps": gaps,
+        "square": b**2,
+        "sent": sent,
+        "received": received,
+        "steps": rng.integers(3, size=N) * 1.0,
+        "more": rng.integers(3, size=N) * 2.0,
+        "still": np.where(np.arange(N) < N - 5, 1.0, b),
+    }
+
+    assert numbers(**{name: column.tolist() for name, column in fields.items()}) == {}
 
 
 def test_label_in_another_coding_is_found() -> None:
