@@ -40,6 +40,7 @@ def advance(
     *,
     skips: Sequence[Skip] = (),
     check: int = 0,
+    meanwhile: Callable[[], bool] | None = None,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -55,6 +56,8 @@ def advance(
         Records to skip.
     check
         How many observations, from the first, to check for declared fields.
+    meanwhile
+        See `Owner.commit`.
 
     Raises
     ------
@@ -93,7 +96,8 @@ def advance(
     )
     record = journal.written(entry, found.journal, now)
     outputs = followed_by(predictions, dead_letters)
-    at = owner.commit([] if aside else outputs, record, live.shard.positions)
+    written = [] if aside else outputs
+    at = owner.commit(written, record, live.shard.positions, meanwhile=meanwhile)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, shape, batch)

@@ -40,6 +40,7 @@ from consumers.config.units import counted, duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
+from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
 from consumers.service.pace import SnapshotDue, commit_size
@@ -61,7 +62,6 @@ __all__ = ["Runner"]
 
 log = logging.getLogger("headwater")
 
-IDLE_SECONDS = 0.2
 CONFIRM_SECONDS = 5.0  # time in which an idle owner may not notice that it was fenced
 PAUSE_SECONDS = 0.2  # before the first retry; doubled for each further one
 CUT_BYTES = 64 * 1024  # of a dead letter, after its topic has refused a complete one
@@ -296,7 +296,7 @@ class Runner:
             owner,
             found,
             self.store,
-            now=_now(),
+            now=time.time_ns() // 1_000_000,
             progress=self._replaying,
             warm=warm,
             new_journal=self._new_journal,
@@ -362,6 +362,7 @@ class Runner:
     ) -> bool:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         merge.seek(live.shard.positions)
+        gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop)
         due, grown = SnapshotDue(self._config, live), False
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
@@ -375,7 +376,7 @@ class Runner:
         while not self._stop.is_set():
             size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)
             with self._keeping(due, live, writer):
-                batch, clock = self._gather(owner, merge, live, size)
+                batch, clock = gatherer.next(size, live.now)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
                 stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
@@ -406,8 +407,18 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
+                ahead = gatherer.ahead(size) if len(batch) >= size else None
                 event = advance(
-                    owner, live, found, piece, clock, guard, aside, skips=skips, check=absent.left
+                    owner,
+                    live,
+                    found,
+                    piece,
+                    clock,
+                    guard,
+                    aside,
+                    skips=skips,
+                    check=absent.left,
+                    meanwhile=ahead,
                 )
                 event = replace(event, seconds=time.perf_counter() - started)
                 self._publish(event, live, absent.committed)
@@ -482,43 +493,6 @@ class Runner:
         for subscriber in (*self._subscribers, last):
             subscriber(event, view)
 
-    def _gather(
-        self, owner: Owner, merge: Merge, live: LiveShard, size: int
-    ) -> tuple[Batch | None, int]:
-        """Poll until a commit is full, its delay is over, or no records are left for now.
-
-        Also returns the clock that ordered the batch, for the journal record.
-        """
-        started = time.monotonic()
-        deadline = started + self._config.commit.max_delay_ms / 1000
-        held = started + self._config.input.max_wait_ms / 1000
-        while not self._stop.is_set():
-            waiting = len(merge)
-            fetched = owner.poll(
-                max_records=size,
-                timeout=0.02 if waiting else IDLE_SECONDS,
-                skip=merge.full(2 * size),
-                max_bytes=merge.room,
-            )
-            self._turn()
-            merge.add(fetched)
-            now = time.monotonic()
-            if fetched:  # only polls without records count as waiting
-                held = now + self._config.input.max_wait_ms / 1000
-            enough = len(merge) >= size or merge.nbytes >= self._config.commit.max_bytes
-            if enough or now >= deadline or not fetched:
-                clock = max(_now(), live.now)
-                batch = merge.take(
-                    size,
-                    owner.ends(),
-                    now=clock,
-                    wait=now < held,
-                    max_bytes=self._config.commit.max_bytes,
-                )
-                if batch is not None or not len(merge):
-                    return batch, clock
-        return None, live.now
-
     def _turn(self) -> None:
         """Note that the loop has polled its inputs."""
         self._turned = time.monotonic()
@@ -569,7 +543,3 @@ def _report(findings: list[str]) -> None:
     """Log the results of trials, once."""
     while findings:
         log.warning("%s", findings.pop(0))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

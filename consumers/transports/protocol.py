@@ -24,7 +24,9 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "nothing"]
+__all__ = ["ANY", "Demand", "Log", "Meanwhile", "Member", "Owner", "nothing"]
+
+Meanwhile = Callable[[], bool] | None  # what to do while a commit is under way
 
 
 class Demand(Protocol):
@@ -227,9 +229,17 @@ class Owner(Protocol):
         """
 
     def commit(
-        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+        self,
+        records: Sequence[Outgoing],
+        journal: Outgoing,
+        positions: Mapping[Partition, int],
+        *,
+        meanwhile: Meanwhile = None,
     ) -> int:
         """Write records, journal record and the group's offsets: all of them, or none.
+
+        An owner that waits for another machine calls `meanwhile` until it has its answer, or until
+        `meanwhile` returns False. It may poll this owner. It catches its own errors.
 
         Returns
         -------

@@ -26,7 +26,7 @@ from unittest.mock import patch
 from kafka import TopicPartition
 
 from consumers.base.errors import FencedError, SnapshotError, TransportError
-from consumers.service import runner
+from consumers.service import gather, runner
 from consumers.service.inputs import Decision
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
@@ -254,8 +254,9 @@ class World:
         with ExitStack() as stack:
             for module in (kafka_log, kafka_owner):
                 stack.enter_context(patch.multiple(module, **clients))
-            for module in (kafka_log, kafka_inputs, runner):
+            for module in (kafka_log, kafka_inputs, runner, gather):
                 stack.enter_context(patch.object(module, "time", self._clock))
+            stack.enter_context(patch.object(kafka_owner, "beside", self._beside))
             stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
             yield
@@ -270,6 +271,15 @@ class World:
             self._clock.now += seconds
         if hung or self._clock.now - began > seconds:
             raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
+        return result
+
+    def _beside(self, work: Any, meanwhile: Any) -> Any:
+        """`meanwhile` before the work and after it: in between only another process could look."""
+        for _ in range(self._random.randrange(3)):
+            meanwhile()
+        result = work()
+        for _ in range(self._random.randrange(3)):
+            meanwhile()
         return result
 
     def _writer(self, store: Any, done: Any, failed: Any) -> _Writer:

@@ -39,6 +39,7 @@ from consumers.base.records import (
 from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
 from consumers.transports.jsonl.lines import Row, decode, encode
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.protocol import Meanwhile
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile"]
@@ -507,7 +508,12 @@ class JsonLinesOwner(FetchingOwner):
         return self._directory.ends(self._inputs)
 
     def commit(
-        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+        self,
+        records: Sequence[Outgoing],
+        journal: Outgoing,
+        positions: Mapping[Partition, int],
+        *,
+        meanwhile: Meanwhile = None,
     ) -> int:
         """Write records, then the journal record, then the offsets; the journal record's offset."""
         self.confirm(positions)
