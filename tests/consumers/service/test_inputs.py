@@ -447,7 +447,7 @@ def test_failure_of_the_log_does_not_end_shards_with_unread_partitions(
     widen(sharded.log, "obs", 4)
     ran.until(lambda: ran.runner.health().state == "degraded")
 
-    def lost(*_) -> int:
+    def lost(*_, **__) -> int:
         raise TransportError("the coordinator is away")
 
     monkeypatch.setattr(ran.runner._owner, "commit", lost)
