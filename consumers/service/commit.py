@@ -54,10 +54,8 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
-    check
-        How many observations, from the first, to check for declared fields.
-    meanwhile
-        See `Owner.commit`.
+    check, meanwhile
+        How many observations, from the first, to check for declared fields. See `Owner.commit`.
 
     Raises
     ------
@@ -74,7 +72,6 @@ def advance(
         raise
     guard.done()
     chain, shape = linked(live.chain, outcome), outcome.spec.shape
-    early = ((Partition(r.topic, r.partition), r.offset) for _, r, _ in outcome.early)
     entry = journal.entry_of(
         batch,
         firsts,
@@ -88,16 +85,15 @@ def advance(
         aside=aside is not None,
         topics=live.adopting,
         shape=None if live.shape is not None and live.shape.text == shape.text else shape,
-        early=early,
+        early=((Partition(r.topic, r.partition), r.offset) for _, r, _ in outcome.early),
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
         settings=live.entry.settings,
         against=outcome.against,
         max_rows=live.shard.spec.max_rows,
     )
-    record = journal.written(entry, found.journal, now)
     outputs = followed_by(predictions, dead_letters)
-    written = [] if aside else outputs
-    at = owner.commit(written, record, live.shard.positions, meanwhile=meanwhile)
+    record, positions = journal.written(entry, found.journal, now), live.shard.positions
+    at = owner.commit([] if aside else outputs, record, positions, meanwhile=meanwhile)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, shape, batch)

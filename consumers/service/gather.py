@@ -38,7 +38,7 @@ class Gatherer:
     polled
         Called after each poll.
     stop
-        When it is set, no more batches are gathered.
+        When it is set, gathering ends.
     """
 
     def __init__(

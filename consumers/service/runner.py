@@ -367,8 +367,8 @@ class Runner:
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
             watch = LogWatch(self._config, self._log, found, live, time.monotonic)
-        exactly = self._config.commit.guarantee == "exactly_once"
-        aside = None if exactly else self._log.append
+        aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
+        commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         ends: Mapping[Partition, int] = {}
@@ -402,24 +402,13 @@ class Runner:
                 continue
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
+            ahead = gatherer.ahead(size) if len(batch) >= size else None
             for piece, skips in pieces(batch, clock, live, guard, trials):
                 _report(guard.findings)
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                ahead = gatherer.ahead(size) if len(batch) >= size else None
-                event = advance(
-                    owner,
-                    live,
-                    found,
-                    piece,
-                    clock,
-                    guard,
-                    aside,
-                    skips=skips,
-                    check=absent.left,
-                    meanwhile=ahead,
-                )
+                event = commit(piece, clock, skips=skips, check=absent.left, meanwhile=ahead)
                 event = replace(event, seconds=time.perf_counter() - started)
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen
