@@ -160,6 +160,15 @@ def test_records_before_a_bad_line_are_acknowledged(fed, capsys: Said) -> None:
     out, err = capsys.readouterr()
     assert out == "stopped: 2 observations to t\n"
     assert err.startswith("headwater: standard input: line 3 is not JSON")
+    assert "--format" not in err
+
+
+def test_other_format_in_a_pipe_gets_a_hint(fed, capsys: Said) -> None:
+    """A pipe has no name that says that it is CSV."""
+    fed(b"id;x\n1;2\n", b"")
+
+    assert produce() == 2
+    assert capsys.readouterr().err.endswith("; or name another format, such as --format csv\n")
 
 
 @pytest.mark.parametrize("bad", [b"3\n", b'3,"x"y\n'])

@@ -35,8 +35,11 @@ class JsonlReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record a line."""
+        guessed = self._file.live and self._options.format is None
         for number, line in self._numbered():
-            yield decode(self._file, number, line, self.what)
+            also = "; or name another format, such as --format csv" if guessed else ""
+            guessed = False  # a line was JSON, so the others should be
+            yield decode(self._file, number, line, self.what + also)
 
     def lines(self) -> Iterator[bytes]:
         """The lines with a record, in UTF-8."""
