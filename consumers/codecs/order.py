@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from consumers.codecs.json import DecodedLabels, DecodedObservations
 from stream.evaluate.progressive import Events
 
-__all__ = ["in_order"]
+__all__ = ["in_order", "picked"]
 
 
 def in_order(
-    times: list[int],
-    observed: tuple[list[int], DecodedObservations],
-    labelled: tuple[list[int], DecodedLabels],
+    times: NDArray[np.int64],
+    observed: tuple[NDArray[np.int64], DecodedObservations],
+    labelled: tuple[NDArray[np.int64], DecodedLabels],
     rejected: Collection[int],
 ) -> tuple[Events, Sequence[int]]:
     """Observations and labels, each with its places in the batch, in order; the places."""
     n = len(times)
-    seen, x = observed
-    if len(seen) == n and not rejected:  # no label of its own: nothing to merge
-        return Events(x.ids, range(n), x.labels, [1.0] * n, times), range(n)
-    ids, row, weights = [""] * n, [-1] * n, [1.0] * n
-    labels: list[object] = [None] * n
-    for k, i in enumerate(seen):
-        ids[i], row[i], labels[i] = x.ids[k], k, x.labels[k]
-    heard, y = labelled
-    names: list[str | None] | None = None if y.reporters is None else [None] * n
-    for k, i in enumerate(heard):
-        ids[i], labels[i], weights[i] = y.ids[k], y.labels[k], y.weights[k]
-        if names is not None and y.reporters is not None:
-            names[i] = y.reporters[k]
-    if not rejected:
-        return Events(ids, row, labels, weights, times, reporters=names), range(n)
-    at = [i for i in range(n) if i not in rejected]
-    dead = [after - before - 1 for before, after in pairwise([-1, *at, n])]
+    (seen, x), (heard, y) = observed, labelled
+    if seen.size == n and not rejected:  # no label of its own: nothing to merge
+        return Events(x.ids, np.arange(n), x.labels, np.ones(n), times), range(n)
+    decoded = np.full(n, -1, dtype=np.int64)  # which of the observations, then of the labels
+    decoded[seen], decoded[heard] = np.arange(seen.size), np.arange(seen.size, n)[: heard.size]
+    at: Sequence[int] = range(n)
+    dead = None
+    if rejected:
+        usable = np.ones(n, dtype=np.bool_)
+        usable[list(rejected)] = False
+        places = np.flatnonzero(usable)
+        decoded, times, at = decoded[places], times[places], places.tolist()
+        dead = (np.diff(places, prepend=-1, append=n) - 1).tolist()
+    row, of = np.where(decoded < seen.size, decoded, -1), decoded.tolist()
+    nobody: list[str | None] = [None] * seen.size
+    names = None if y.reporters is None else picked(nobody + y.reporters, of)
+    weights = np.concatenate((np.ones(seen.size), np.array(y.weights, dtype=np.float64)))[decoded]
+    ids, labels = picked(x.ids + y.ids, of), picked(x.labels + y.labels, of)
+    return Events(ids, row, labels, weights, times, dead, names), at
 
-    def used(column: list[Any]) -> list[Any]:
-        return [column[i] for i in at]
 
-    columns = (used(ids), used(row), used(labels), used(weights), used(times))
-    return Events(*columns, dead, None if names is None else used(names)), at
+def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
+    """The values at these places."""
+    return list(map(values.__getitem__, at))

@@ -12,6 +12,7 @@ from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.json import DecodedObservations
 from consumers.shard.views import FieldCheck
+from stream.join.events import Integers
 
 __all__ = ["Skip", "fields_of", "given_back", "kept", "of_rows", "record_of", "skipped"]
 
@@ -46,7 +47,7 @@ def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
 
 
 def of_rows(
-    values: NDArray[np.bool_], row: Sequence[int], at: Sequence[int], rows: int, records: int
+    values: NDArray[np.bool_], row: Integers, at: Sequence[int], rows: int, records: int
 ) -> NDArray[np.bool_]:
     """Of values of the records of a batch those of its `rows` observations.
 

@@ -15,6 +15,7 @@ from stream.drift import DriftRule
 from stream.drift.monitor import Alarm
 from stream.errors import SchemaError
 from stream.evaluate.progressive import Progressive
+from stream.join.events import Integers
 
 __all__ = ["DriftAlarms"]
 
@@ -61,7 +62,7 @@ class DriftAlarms:
         return {name: rows.numeric[:, names.index(name)] for name in self.rule.features}
 
     def locate(
-        self, alarms: Sequence[Alarm], batch: Batch, at: Sequence[int], times: Sequence[int]
+        self, alarms: Sequence[Alarm], batch: Batch, at: Sequence[int], times: Integers
     ) -> list[DriftAlarm]:
         """The alarms of a batch, each with the record that caused it.
 
@@ -82,7 +83,7 @@ class DriftAlarms:
                     monitor.action,
                     alarm.before,
                     alarm.after,
-                    times[alarm.at],
+                    int(times[alarm.at]),
                     alarm.scored,
                     *batch.place(i),
                 )

@@ -19,7 +19,7 @@ from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations
-from consumers.codecs.order import in_order
+from consumers.codecs.order import in_order, picked
 from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
@@ -254,7 +254,7 @@ class Shard:
         self._follow(spec := self.spec.shaped(shape), drift, ratio)
         batch, passed = self._by_row(batch, skipped(batch, skips), max_rows or spec.max_rows)
         kind, times = self._labels_in(batch), self._times(batch, now, more)
-        events, at, (rows, x), rejected = self._decode(batch, kind.tolist(), times, passed)
+        events, at, (rows, x), rejected = self._decode(batch, kind, times, passed)
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
         explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
@@ -269,8 +269,8 @@ class Shard:
             spec,
             batch,
             result,
-            list(map(at.__getitem__, observed)),
-            list(map(events.ids.__getitem__, observed)),
+            picked(at, observed),
+            picked(events.ids, observed),
             learned_before,
             rejected,
             self._machine.join.outcomes - counted,
@@ -336,7 +336,7 @@ class Shard:
         coded = self._challenger_set.coded()
         return digest(parts, self._machine, self._contest, coded)
 
-    def _times(self, batch: Batch, now: int, more: bool) -> list[int]:
+    def _times(self, batch: Batch, now: int, more: bool) -> NDArray[np.int64]:
         """The stream time at each record. A timestamp in the future does not change it.
 
         Before the first usable timestamp it is the wall clock. The wall clock becomes the stream
@@ -346,33 +346,32 @@ class Shard:
         if usable.size and self.stream_time is not None:
             usable[0] = max(int(usable[0]), self.stream_time)
         times = np.maximum.accumulate(usable)
-        out: list[int] = np.where(times == NEVER, now, times).tolist()
-        if out and not (more and times[-1] == NEVER):
-            self.stream_time = out[-1]
-        elif not out and not more and self.stream_time is None:  # messages without rows
+        out: NDArray[np.int64] = np.where(times == NEVER, now, times)
+        if out.size and not (more and times[-1] == NEVER):
+            self.stream_time = int(out[-1])
+        elif not out.size and not more and self.stream_time is None:  # messages without rows
             self.stream_time = now
         return out
 
     def _decode(
-        self, batch: Batch, is_label: list[bool], times: list[int], passed: dict[int, RecordError]
+        self,
+        batch: Batch,
+        is_label: NDArray[np.bool_],
+        times: NDArray[np.int64],
+        passed: dict[int, RecordError],
     ) -> tuple[Events, Sequence[int], tuple[Rows, DecodedObservations], dict[int, RecordError]]:
         """The events of usable records, their indices in the batch, the observations (rows prepared
         for the learner, and all as decoded), and the errors of the others."""
-        observed, labels = list[int](), list[int]()
-        if passed or any(is_label):
-            for i, label in enumerate(is_label):
-                if i not in passed:
-                    (labels if label else observed).append(i)
-        else:
-            observed = list(range(len(is_label)))
+        usable = np.ones(len(batch), dtype=np.bool_)
+        usable[list(passed)] = False
         keys, values = batch.keys, batch.values
+        places = [np.flatnonzero(usable & chosen) for chosen in (~is_label, is_label)]
+        observed, labels = (each.tolist() for each in places)
         if isinstance(values, ColumnRecords) and not passed:
             x, y = values.observations, values.labels
         else:
-            x = self._observations.decode(
-                [keys[i] for i in observed], [values[i] for i in observed]
-            )
-            y = self._labels.decode([keys[i] for i in labels], [values[i] for i in labels])
+            x = self._observations.decode(picked(keys, observed), picked(values, observed))
+            y = self._labels.decode(picked(keys, labels), picked(values, labels))
         rows = self.learner.prepare(x.rows)
         for k, error in self.learner.refusals(rows).items():
             x.rejected.setdefault(k, RecordError(error.reason, error.detail))
@@ -380,7 +379,7 @@ class Shard:
             each.blank(list(x.rejected))
         rejected = passed | {observed[k]: e for k, e in x.rejected.items()}
         rejected |= {labels[k]: e for k, e in y.rejected.items()}
-        events, at = in_order(times, (observed, x), (labels, y), rejected)
+        events, at = in_order(times, (places[0], x), (places[1], y), rejected)
         return events, at, (rows, x), rejected
 
     def _count(
@@ -577,9 +576,9 @@ class Shard:
         return self.to_state().fingerprint()
 
 
-def _observations(events: Events, result: Result) -> Sequence[int]:
+def _observations(events: Events, result: Result) -> list[int]:
     """The events of observations that were predicted."""
-    if result.rejected or min(events.row, default=0) < 0:
-        rows = enumerate(events.row)
-        return [event for event, row in rows if row >= 0 and event not in result.rejected]
-    return range(len(events.row))
+    predicted = np.asarray(events.row) >= 0
+    predicted[list(result.rejected)] = False
+    out: list[int] = np.flatnonzero(predicted).tolist()
+    return out

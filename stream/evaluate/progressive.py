@@ -257,7 +257,7 @@ class Progressive:
                 feed.at += 1
                 break
             learn = breaker is None or not breaker.open
-            decided = join.fall_silent(plan, events.times[event], learn=learn)
+            decided = join.fall_silent(plan, int(events.times[event]), learn=learn)
             if traced:
                 plan.events += [event] * (len(plan.steps) - len(plan.events))
             if not decided:
@@ -280,8 +280,8 @@ class Progressive:
     def _plan_one(self, plan: Plan, feed: EventFeed, event: int, *, learn: bool) -> None:
         """Plan one event by the table of transitions."""
         events, join = feed.events, self.join
-        id_, row, label = events.ids[event], events.row[event], events.labels[event]
-        w, time = events.weights[event], events.times[event]
+        id_, row, label = events.ids[event], int(events.row[event]), events.labels[event]
+        w, time = float(events.weights[event]), int(events.times[event])
         if row < 0:
             who = None if events.reporters is None else events.reporters[event]
             join.on_label(

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.data.parameters import shown
 from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.join.reporters import LONGEST_REPORTER
 
-__all__ = ["Events", "check"]
+__all__ = ["Events", "Integers", "check"]
 
 WHOLE = (int, np.integer)
 NUMBER = (*WHOLE, float, np.floating)
 LATEST = 2**63 - 1  # milliseconds
+
+Integers = Sequence[int] | NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class Events:
     Parameters
     ----------
     ids
-        One for each event.
+        One for each event, as every column. Columns of numbers may be arrays.
     row
         Index of the observation's features; -1 for a label.
     labels
@@ -48,10 +51,10 @@ class Events:
     """
 
     ids: Sequence[str]
-    row: Sequence[int]
+    row: Integers
     labels: Sequence[object]
-    weights: Sequence[float]
-    times: Sequence[int]
+    weights: Sequence[float] | NDArray[np.float64]
+    times: Integers
     dead: Sequence[int] | None = None
     reporters: Sequence[str | None] | None = None
     origin: Callable[[int], bytes] | None = None
@@ -89,7 +92,14 @@ def check(events: Events, rows: int) -> None:
     _column(rule, events.weights, NUMBER, math.ulp(0.0), HEAVIEST)
 
 
-def _column(rule: str, values: Sequence[Any], kinds: tuple[type, ...], *bounds: float) -> None:
+def _column(rule: str, values: Any, kinds: tuple[type, ...], *bounds: float) -> None:
+    exact = np.int64 if kinds == WHOLE else np.float64
+    if isinstance(values, np.ndarray) and values.dtype == exact and values.ndim == 1:
+        least, most = bounds
+        outside = values[~((values >= least) & (values <= most))]  # NaN too
+        if outside.size:
+            raise SchemaError(f"{rule}, got {shown(outside[0].item())}")
+        return
     types = set(map(type, values))
     odd = {each for each in types if each is bool or not issubclass(each, kinds)}
     wrong = [value for value in values if type(value) in odd] if odd else []

@@ -87,6 +87,36 @@ def test_weights_of_events_made_by_hand_are_checked_before_they_are_joined(w) ->
     assert machine.join.pending == 0
 
 
+ONES = np.ones(2, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "rule"),
+    [
+        ("weights", np.array([1.0, nan]), "a weight must be a number above 0"),
+        ("weights", np.array([1.0, 2.0**53 + 2]), "a weight must be a number above 0"),
+        ("weights", np.array([1.0, 0.0]), "a weight must be a number above 0"),
+        ("weights", np.ones((2, 2)), "a weight must be a number above 0"),
+        ("weights", np.array([True, True]), "a weight must be a number above 0"),
+        ("row", np.array([0, 2]), "row must be from -1 to 1, got 2"),
+        ("row", np.array([-2, 0]), "row must be from -1 to 1, got -2"),
+        ("row", np.array([0.0, 1.0]), "row must be from -1 to 1, got np.float64"),
+        ("times", np.array([0, -(2**63)]), "a time must be a whole number of ms"),
+        ("times", np.array([0.5, 1.0]), "a time must be a whole number of ms, got np.float64"),
+        ("times", ONES[:1], "2 events need 2 values in each column"),
+    ],
+)
+def test_arrays_of_events_are_checked_as_lists_are(column, values, rule) -> None:
+    """With a row that does not exist a kernel would read outside of its memory."""
+    machine = Progressive(GaussianNB(), LabelJoin(), GaussianNB().rows([{"n": 1.0}]))
+    columns = {"row": ONES.cumsum() - 1, "weights": np.ones(2), "times": ONES} | {column: values}
+    events = Events(ids=["a", "b"], labels=["p", "q"], **columns)
+
+    with pytest.raises(SchemaError, match=rule):
+        machine.process(machine.learner.rows([{"n": 1.0}, {"n": 2.0}]), events)
+    assert machine.learner.classes == []
+
+
 @pytest.mark.parametrize("monitors", [5, None, [MonitorRule("error", "ADWIN")], (5,)], ids=repr)
 def test_a_rule_for_drift_says_what_its_monitors_are(monitors) -> None:
     """No traceback from inside."""
