@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ __all__ = [
     "Uncommitted",
     "credible",
     "followed_by",
+    "picked",
+    "ranges_of",
     "record_bytes",
 ]
 
@@ -210,13 +212,11 @@ class Fetched:
     @property
     def nbytes(self) -> int:
         """Size of the records in bytes. Every bound on records in memory counts this size."""
-        cells = sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
-        return cells + RECORD_BYTES * len(self)
+        return int(self.sizes().sum())
 
     def sizes(self) -> NDArray[np.int64]:
         """Size of each record in bytes."""
-        pairs = zip(self.keys, self.values, strict=True)
-        return np.fromiter((record_bytes(k, v) for k, v in pairs), np.int64, len(self))
+        return RECORD_BYTES + _lengths(self.keys) + _lengths(self.values)
 
     def within(self, max_bytes: int) -> int:
         """How many of the first records fit into `max_bytes` together, at least one."""
@@ -309,6 +309,31 @@ def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
     return np.where(timestamps > now + CLOCK_SLACK_MS, NEVER, timestamps)
 
 
+def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
+    """The values at these places."""
+    return list(map(values.__getitem__, at))
+
+
+def ranges_of(
+    partitions: Sequence[Partition], source: NDArray[np.int64], offsets: NDArray[np.int64]
+) -> dict[Partition, tuple[int, int, int]]:
+    """`Batch.ranges` of records in order."""
+    out = {}
+    for i, partition in enumerate(partitions):
+        mine = offsets[source == i]
+        if mine.size:
+            out[partition] = (int(mine[0]), int(mine[-1]) + 1, int(mine.size))
+    return out
+
+
 def record_bytes(key: bytes | None, value: bytes | None) -> int:
     """Size of one record in bytes: key, value and the objects that hold them."""
     return len(key or b"") + len(value or b"") + RECORD_BYTES
+
+
+def _lengths(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The bytes of each; 0 where there is none."""
+    try:
+        return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
+    except TypeError:
+        return np.fromiter((len(cell or b"") for cell in cells), np.int64, len(cells))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.records import picked
 from consumers.codecs.json import DecodedLabels, DecodedObservations
 from stream.evaluate.progressive import Events
 
-__all__ = ["in_order", "picked"]
+__all__ = ["in_order"]
 
 
 def in_order(
@@ -41,8 +41,3 @@ def in_order(
     weights = np.concatenate((np.ones(seen.size), np.array(y.weights, dtype=np.float64)))[decoded]
     ids, labels = picked(x.ids + y.ids, of), picked(x.labels + y.labels, of)
     return Events(ids, row, labels, weights, times, dead, names), at
-
-
-def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
-    """The values at these places."""
-    return list(map(values.__getitem__, at))

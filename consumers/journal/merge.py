@@ -8,20 +8,85 @@ returned them.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, credible
+from consumers.base.records import (
+    UNBOUNDED,
+    Batch,
+    Fetched,
+    Partition,
+    credible,
+    picked,
+    ranges_of,
+)
 
-__all__ = ["NO_CLOCK", "Measure", "Merge", "batch_of", "merge"]
+__all__ = ["NO_CLOCK", "Measure", "Merge"]
 
 
 NO_CLOCK = 1 << 62  # accept every timestamp
+# The numbers of a buffered record. Rows and unpacked bytes are those of a measured message.
+OFFSET, TIME, BYTES, ROWS, UNPACKED = range(5)
 
 Measure = Callable[[bytes | None], tuple[int, int]]  # rows and unpacked bytes of a message
+
+
+class _Buffer:
+    """The records of one partition that wait.
+
+    Attributes
+    ----------
+    count, nbytes, unpacked : int
+        Rows, bytes and unpacked bytes of all together.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.count = self.nbytes = self.unpacked = 0
+        self._keys, self._values = list[bytes | None](), list[bytes | None]()
+        self._numbers = np.empty((5, 0), dtype=np.int64)
+        self._added: list[NDArray[np.int64]] = []
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """int64 (5, n): the numbers of each record."""
+        if self._added:
+            self._numbers = np.concatenate([self._numbers, *self._added], axis=1)
+            self._added = []
+        return self._numbers
+
+    def add(self, part: Fetched, measure: Measure | None) -> None:
+        """Add records at the end."""
+        numbers = np.zeros((5, len(part)), dtype=np.int64)
+        numbers[OFFSET], numbers[TIME], numbers[BYTES] = part.offsets, part.timestamps, part.sizes()
+        numbers[ROWS] = 1
+        if measure is not None:
+            for k, (rows, unpacked) in enumerate(map(measure, part.values)):
+                numbers[ROWS:, k] = max(rows, 1), unpacked
+        self._added.append(numbers)
+        self._keys += part.keys
+        self._values += part.values
+        self._count(numbers, 1)
+
+    def shift(self, count: int) -> Fetched:
+        """Remove and return the first `count` records."""
+        numbers, keys, values = self.numbers, self._keys[:count], self._values[:count]
+        del self._keys[:count], self._values[:count]
+        taken, self._numbers = numbers[:, :count], numbers[:, count:]
+        self._count(taken, -1)
+        return Fetched(self.partition, taken[OFFSET].tolist(), taken[TIME].tolist(), keys, values)
+
+    def _count(self, numbers: NDArray[np.int64], times: int) -> None:
+        nbytes, count, unpacked = numbers[BYTES:].sum(axis=1).tolist()
+        self.nbytes += times * nbytes
+        self.count += times * count
+        self.unpacked += times * unpacked
 
 
 class Merge:
@@ -55,25 +120,19 @@ class Merge:
         max_bytes: int = UNBOUNDED,
         measure: Measure | None = None,
     ) -> None:
-        order = sorted(inputs, key=lambda p: (p.topic in labels, p.topic, p.number))
-        self._rank = {partition: rank for rank, partition in enumerate(order)}
-        self._order = order
+        self._order = sorted(inputs, key=lambda p: (p.topic in labels, p.topic, p.number))
         self._max_bytes = max_bytes
         self._labels, self._measure = labels, measure
         self.seek({})
 
     def __len__(self) -> int:
         """The number of buffered records; of a message with rows each row counts."""
-        return sum(self._count(p) for p in self._order)
-
-    def _count(self, partition: Partition) -> int:
-        rows = self._rows.get(partition)
-        return len(self._buffers[partition]) if rows is None else sum(rows)
+        return sum(buffer.count for buffer in self._buffers.values())
 
     @property
     def nbytes(self) -> int:
         """Size of the records in all buffers, in bytes."""
-        return sum(self._sizes.values())
+        return sum(buffer.nbytes for buffer in self._buffers.values())
 
     @property
     def room(self) -> int:
@@ -83,28 +142,14 @@ class Merge:
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Empty the buffers. Each partition continues at its position."""
         self._next = dict(positions)
-        self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in self._order}
-        self._sizes = dict.fromkeys(self._order, 0)
-        # Of each message of observations its rows, at least one, and its bytes when unpacked.
-        measured = () if self._measure is None else self._order
-        self._rows = {p: list[int]() for p in measured if p.topic not in self._labels}
-        self._unpacked = {p: list[int]() for p in self._rows}
+        self._buffers = {partition: _Buffer(partition) for partition in self._order}
 
     def add(self, fetched: Iterable[Fetched]) -> None:
         """Buffer polled records."""
-        for part in fetched:
-            buffer = self._buffers[part.partition]
-            buffer.offsets += part.offsets
-            buffer.timestamps += part.timestamps
-            buffer.keys += part.keys
-            buffer.values += part.values
-            self._sizes[part.partition] += part.nbytes
-            if self._measure is not None and part.partition in self._rows:
-                for rows, unpacked in map(self._measure, part.values):
-                    self._rows[part.partition].append(max(rows, 1))
-                    self._unpacked[part.partition].append(unpacked)
-            if part.offsets:
-                self._next[part.partition] = part.offsets[-1] + 1
+        for part in filter(len, fetched):
+            measure = None if part.partition.topic in self._labels else self._measure
+            self._buffers[part.partition].add(part, measure)
+            self._next[part.partition] = part.offsets[-1] + 1
 
     def position(self, partition: Partition) -> int:
         """The offset after the last buffered record of `partition`."""
@@ -116,7 +161,7 @@ class Merge:
         return [
             p
             for p, buffer in self._buffers.items()
-            if self._count(p) >= size or (buffer.offsets and self._sizes[p] >= free)
+            if buffer.count >= size or (len(buffer) and buffer.nbytes >= free)
         ]
 
     def take(
@@ -149,117 +194,108 @@ class Merge:
         before
             Take only records before these offsets, of these partitions. None: all.
         """
-        parts = self._heads(max_records, before)
-        if not parts:
+        buffers = list(filter(len, self._buffers.values()))
+        heads, times = _heads(buffers, max_records, now, before)
+        every = np.concatenate([np.empty(0, dtype=np.int64), *times])
+        if not every.size:
             return None
-        order, source = merge(parts, [self._rank[b.partition] for b in parts], now)
+        # In the order of the inputs, so that a stable sort by time is the order of the merge.
+        order = np.argsort(every, kind="stable")
         n = min(order.size, max_records)
         if wait:
-            n = min(n, self._held(parts, order, source, ends))
-        if n and self._rows:
-            grown = self._weights(parts, self._rows, 1)[order[:n]].cumsum()
+            n = min(n, self._held(buffers, heads, order, ends))
+        joined = np.concatenate(heads, axis=1)
+        if n and self._measure is not None:
+            grown = joined[ROWS, order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_records, side="right")))
-        if n and self.nbytes + sum(map(sum, self._unpacked.values())) > max_bytes:
-            sizes = np.concatenate([b.sizes() for b in parts])
-            grown = (sizes + self._weights(parts, self._unpacked, 0))[order[:n]].cumsum()
+        if n and sum(buffer.nbytes + buffer.unpacked for buffer in buffers) > max_bytes:
+            grown = (joined[BYTES] + joined[UNPACKED])[order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_bytes, side="right")))
         if n == 0:
             return None
-        return self._cut(parts, source[order[:n]])
-
-    def _weights(
-        self, parts: list[Fetched], of: Mapping[Partition, list[int]], otherwise: int
-    ) -> NDArray[np.int64]:
-        """A number for each record of the parts, `otherwise` where messages are not measured."""
-        each = (of.get(b.partition, [otherwise] * len(b))[: len(b)] for b in parts)
-        return np.concatenate([np.array(numbers, dtype=np.int64) for numbers in each])
-
-    def _heads(self, count: int, before: Mapping[Partition, int] | None) -> list[Fetched]:
-        """The records of each buffer that may be taken.
-
-        At most `count` records of one partition can be among the first `count`, so only these
-        are sorted.
-        """
-        buffers = [b for b in self._buffers.values() if b.offsets]
-        if before is None:
-            return [b.head(count) for b in buffers]
-        limits = (bisect_left(b.offsets, before.get(b.partition, 0)) for b in buffers)
-        heads = (b.head(min(count, limit)) for b, limit in zip(buffers, limits, strict=True))
-        return [head for head in heads if head.offsets]
+        return _cut(buffers, heads, order[:n])
 
     def _held(
         self,
-        parts: list[Fetched],
+        buffers: Sequence[_Buffer],
+        heads: Sequence[NDArray[np.int64]],
         order: NDArray[np.int64],
-        source: NDArray[np.int64],
         ends: Mapping[Partition, int],
     ) -> int:
         """How many of the ordered records no later arrival can precede."""
-        lagging = [p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)]
-        at = {b.partition: i for i, b in enumerate(parts)}
-        if any(p not in at for p in lagging):
+        lagging = {p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)}
+        if not lagging.issubset(buffer.partition for buffer in buffers):
             return 0
-        limit = order.size
-        ordered = source[order]
-        for partition in lagging:
-            limit = min(limit, int(np.flatnonzero(ordered == at[partition])[-1]) + 1)
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.arange(order.size)
+        limit, end = order.size, 0
+        for buffer, head in zip(buffers, heads, strict=True):
+            end += head.shape[1]
+            # If more records of it are buffered, later arrivals come after those.
+            if buffer.partition in lagging and head.shape[1] == len(buffer):
+                limit = min(limit, int(place[end - 1]) + 1)
         return limit
 
-    def _cut(self, parts: list[Fetched], source: NDArray[np.int64]) -> Batch:
-        """A batch of the next records of these parts, removed from the buffers."""
-        counts = np.bincount(source, minlength=len(parts)).tolist()
-        taken = [self._buffers[p.partition].shift(k) for p, k in zip(parts, counts, strict=True)]
-        for part in taken:
-            self._sizes[part.partition] -= part.nbytes
-            for measured in (self._rows, self._unpacked):
-                del measured.get(part.partition, [])[: len(part)]
-        order = np.empty(source.size, dtype=np.int64)
-        order[np.argsort(source, kind="stable")] = np.arange(source.size)
-        return batch_of(taken, order, source)
 
+def _heads(
+    buffers: Sequence[_Buffer],
+    count: int,
+    now: int,
+    before: Mapping[Partition, int] | None,
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """The numbers of the first records of each buffer, and the times by which they are merged.
 
-def merge(
-    parts: Sequence[Fetched], rank: Sequence[int], now: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The order of the concatenated records, and the part of each.
+    They contain the first `count` records of the merge. All others of these buffers come later than
+    each of them.
 
-    A record that is later than its successors in the partition delays them. So a record is sorted
-    by the maximum of the timestamps up to it. The sort is stable, so offsets keep their order. A
-    timestamp in the future is not used: that record is sorted with the one before it. So one wrong
-    clock cannot delay a partition behind all others.
+    A record that is later than its successors in the partition delays them. So its time is the
+    maximum of the timestamps up to it. A timestamp in the future is not used: that record has the
+    time of the one before it. So one wrong clock cannot delay a partition behind all others.
     """
-    times = np.concatenate(
-        [
-            np.maximum.accumulate(credible(np.array(p.timestamps, dtype=np.int64), now))
-            for p in parts
+    heads = [buffer.numbers[:, :count] for buffer in buffers]
+    if before is not None:
+        limits = [before.get(buffer.partition, 0) for buffer in buffers]
+        heads = [
+            head[:, : np.searchsorted(head[OFFSET], limit)]
+            for head, limit in zip(heads, limits, strict=True)
         ]
-    )
-    source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
-    order = np.lexsort((np.asarray(rank, dtype=np.int64)[source], times))
-    return order, source
+    times = [np.maximum.accumulate(credible(head[TIME], now)) for head in heads]
+    if sum(head.shape[1] for head in heads) > count:
+        last = np.partition(np.concatenate(times), count - 1)[count - 1]
+        times = [each[: np.searchsorted(each, last, side="right")] for each in times]
+        heads = [head[:, : each.size] for head, each in zip(heads, times, strict=True)]
+    return heads, times
 
 
-def batch_of(
-    parts: Sequence[Fetched], order: NDArray[np.int64], source: NDArray[np.int64]
+def _cut(
+    buffers: Sequence[_Buffer], heads: Sequence[NDArray[np.int64]], order: NDArray[np.int64]
 ) -> Batch:
-    """The records in `order` of the concatenated parts; `source` is the part of each."""
-    offsets = np.concatenate([np.array(p.offsets, dtype=np.int64) for p in parts])[order]
-    timestamps = np.concatenate([np.array(p.timestamps, dtype=np.int64) for p in parts])[order]
-    keys: list[bytes | None] = [k for p in parts for k in p.keys]
-    values: list[bytes | None] = [v for p in parts for v in p.values]
-    at = order.tolist()
-    ranges = {}
-    for i, part in enumerate(parts):
-        mine = offsets[source == i]
-        if mine.size:
-            ranges[part.partition] = (int(mine[0]), int(mine[-1]) + 1, int(mine.size))
+    """A batch of records in `order` of the joined heads, removed from the buffers.
+
+    They are the first ones of each head.
+    """
+    sizes = np.array([head.shape[1] for head in heads], dtype=np.int64)
+    source = np.repeat(np.arange(sizes.size), sizes)[order]
+    counts = np.bincount(source, minlength=sizes.size)
+    joined = np.concatenate(heads, axis=1)[:, order]
+    # The places of the records after those of earlier buffers that are taken too.
+    skipped = (sizes.cumsum() - sizes) - (counts.cumsum() - counts)
+    at = (order - skipped[source]).tolist()
+    taken = np.flatnonzero(counts).tolist()
+    parts = [buffers[i].shift(counts[i]) for i in taken]
+    source = (np.cumsum(counts > 0) - 1)[source]
+    partitions = [part.partition for part in parts]
+    keys, values = (
+        list(chain.from_iterable(getattr(part, name) for part in parts))
+        for name in ("keys", "values")
+    )
     return Batch(
-        [p.partition for p in parts],
+        partitions,
         source,
-        offsets,
-        timestamps,
-        [keys[i] for i in at],
-        [values[i] for i in at],
-        ranges,
+        joined[OFFSET],
+        joined[TIME],
+        picked(keys, at),
+        picked(values, at),
+        ranges_of(partitions, source, joined[OFFSET]),
         parts,
     )
