@@ -186,8 +186,18 @@ class OutgoingColumns(Sequence[Outgoing]):
         )
 
 
+class _Sized:
+    """Room for sizes that were computed; no field, so that the class is encoded without them."""
+
+    __slots__ = ("_sizes",)
+    _sizes: NDArray[np.int64] | None
+
+    def _keep(self, sizes: NDArray[np.int64] | None) -> None:
+        self._sizes = sizes
+
+
 @dataclass(slots=True)
-class Fetched:
+class Fetched(_Sized):
     """Consecutive records of one partition, as a transport returns them.
 
     Parameters
@@ -206,6 +216,9 @@ class Fetched:
     keys: list[bytes | None]
     values: list[bytes | None]
 
+    def __post_init__(self) -> None:
+        self._keep(None)
+
     def __len__(self) -> int:
         return len(self.offsets)
 
@@ -216,7 +229,11 @@ class Fetched:
 
     def sizes(self) -> NDArray[np.int64]:
         """Size of each record in bytes."""
-        return RECORD_BYTES + _lengths(self.keys) + _lengths(self.values)
+        sizes = self._sizes
+        if sizes is None or sizes.size != len(self):  # records were added
+            sizes = RECORD_BYTES + _lengths(self.keys) + _lengths(self.values)
+            self._keep(sizes)
+        return sizes
 
     def within(self, max_bytes: int) -> int:
         """How many of the first records fit into `max_bytes` together, at least one."""
@@ -229,12 +246,17 @@ class Fetched:
         if count >= len(self):
             return self
         columns = (self.offsets, self.timestamps, self.keys, self.values)
-        return Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
+        out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
+        out._keep(self.sizes()[:count])
+        return out
 
     def shift(self, count: int) -> Fetched:
         """Remove and return the first `count` records."""
         columns = (self.offsets, self.timestamps, self.keys, self.values)
         out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
+        sizes = self.sizes()
+        out._keep(sizes[:count])
+        self._keep(sizes[count:])
         for column in columns:
             del column[:count]
         return out
