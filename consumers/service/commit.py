@@ -40,7 +40,6 @@ def advance(
     *,
     skips: Sequence[Skip] = (),
     check: int = 0,
-    meanwhile: Callable[[], bool] | None = None,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -54,8 +53,8 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
-    check, meanwhile
-        How many observations, from the first, to check for declared fields. See `Owner.commit`.
+    check
+        How many observations, from the first, to check for declared fields.
 
     Raises
     ------
@@ -93,7 +92,7 @@ def advance(
     )
     outputs = followed_by(predictions, dead_letters)
     record, positions = journal.written(entry, found.journal, now), live.shard.positions
-    at = owner.commit([] if aside else outputs, record, positions, meanwhile=meanwhile)
+    at = owner.commit([] if aside else outputs, record, positions)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, shape, batch)

@@ -1,18 +1,11 @@
-"""The records of the next commit, polled and merged.
-
-While a commit is full, more records are waiting than it holds. Then the next ones are polled while
-the log writes this one, and the loop does not wait for both in turn (docs/decisions/0108). Only the
-inputs are read ahead. The shard processes nothing before the commit is acknowledged.
-"""
+"""The records of the next commit, polled and merged."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
-from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch
 from consumers.config import Config
 from consumers.journal.merge import Merge
@@ -21,7 +14,6 @@ from consumers.transports.protocol import Owner
 __all__ = ["Gatherer"]
 
 IDLE_SECONDS = 0.2
-AHEAD_SECONDS = 0.005  # of a poll beside a commit, which may end meanwhile
 
 
 class Gatherer:
@@ -51,20 +43,12 @@ class Gatherer:
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
         self._owner, self._merge, self._polled, self._stop = owner, merge, polled, stop
-        self._failed: HeadwaterError | None = None
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
 
         Also returns the clock that ordered the batch, for the journal record: at least `since`.
-
-        Raises
-        ------
-        TransportError
-            A poll failed, now or beside the last commit.
         """
-        if self._failed is not None:
-            raise self._failed
         merge = self._merge
         started = time.monotonic()
         deadline = started + self._commit.max_delay_ms / 1000
@@ -88,22 +72,6 @@ class Gatherer:
                     return batch, clock
             full = False  # what is merged waits for an input that is behind
         return None, since
-
-    def ahead(self, size: int) -> Callable[[], bool]:
-        """For `Owner.commit`: it polls once. False if the next commit is full, or the poll failed.
-
-        An error is raised by `next`, because the commit may succeed.
-        """
-        return partial(self._ahead, size)
-
-    def _ahead(self, size: int) -> bool:
-        if self._failed is not None or self._enough(size):
-            return False
-        try:
-            self._poll(size, AHEAD_SECONDS)
-        except HeadwaterError as error:
-            self._failed = error
-        return self._failed is None
 
     def _enough(self, size: int) -> bool:
         """Whether the merged records fill a commit."""

@@ -402,13 +402,12 @@ class Runner:
                 continue
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
-            ahead = gatherer.ahead(size) if len(batch) >= size else None
             for piece, skips in pieces(batch, clock, live, guard, trials):
                 _report(guard.findings)
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, check=absent.left, meanwhile=ahead)
+                event = commit(piece, clock, skips=skips, check=absent.left)
                 event = replace(event, seconds=time.perf_counter() - started)
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen

@@ -24,9 +24,7 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Meanwhile", "Member", "Owner", "nothing"]
-
-Meanwhile = Callable[[], bool] | None  # what to do while a commit is under way
+__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "nothing"]
 
 
 class Demand(Protocol):
@@ -229,17 +227,9 @@ class Owner(Protocol):
         """
 
     def commit(
-        self,
-        records: Sequence[Outgoing],
-        journal: Outgoing,
-        positions: Mapping[Partition, int],
-        *,
-        meanwhile: Meanwhile = None,
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
         """Write records, journal record and the group's offsets: all of them, or none.
-
-        An owner that waits for another machine calls `meanwhile` until it has its answer, or until
-        `meanwhile` returns False. It may poll this owner. It catches its own errors.
 
         Returns
         -------

@@ -147,42 +147,6 @@ def test_transaction_that_the_broker_timed_out_fails_the_commit(
         successor.commit([], entry, {source: 0})
 
 
-@pytest.mark.kafka
-def test_poll_that_fails_beside_a_commit_leaves_its_result(log, source, monkeypatch) -> None:
-    """The owner ends by the error, but only when the commit has ended."""
-    log.create_topic(f"{source.topic}.journal", 1)
-    entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
-    owner = log.owner(source.topic, 0, [source])
-    owner.seek({source: 0})
-    polling, errors = threading.Event(), []
-    original = BatchProducer.send_many
-
-    def slow(producer, *arguments):
-        handed = original(producer, *arguments)
-        assert polling.wait(PATIENCE)
-        return handed
-
-    def failing(**_):
-        raise KafkaTimeoutError("on purpose")
-
-    def poll() -> bool:
-        polling.set()
-        with pytest.raises(TransportError, match="poll the inputs") as raised:
-            owner.poll(max_records=1, timeout=0)
-        errors.append(raised.value)
-        return False
-
-    monkeypatch.setattr(BatchProducer, "send_many", slow)
-    monkeypatch.setattr(owner._inputs, "poll", failing)
-    owner.commit([], entry, {source: 0}, meanwhile=poll)
-    monkeypatch.undo()
-
-    assert len(errors) == 1
-    with pytest.raises(TransportError, match="take ownership again"):
-        owner.commit([], entry, {source: 0})
-    assert log.owner(source.topic, 0, [source]).committed() == {source: 0}
-
-
 def _wait_for_abort(bootstrap: str, name: str) -> None:
     """Until the coordinator has given a transaction up; the client may have begun anew since."""
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:

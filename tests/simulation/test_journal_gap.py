@@ -73,7 +73,7 @@ def test_journal_that_loses_records_ends_the_run_and_goes_on_whole(tmp_path, mon
     expected = World(0, tmp_path / "calm", **SMALL, chances=CALM).run()
     faults = Counter[str]()
     for seed in range(SEEDS):
-        told = Gap(seed, tmp_path / str(seed), 0.02).run()
+        told = Gap(seed, tmp_path / str(seed), 0.01).run()
         faults += told.faults
         assert told.said == expected.said, seed
         assert told.from_journal == expected.from_journal, seed

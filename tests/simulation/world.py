@@ -256,7 +256,6 @@ class World:
                 stack.enter_context(patch.multiple(module, **clients))
             for module in (kafka_log, kafka_inputs, runner, gather):
                 stack.enter_context(patch.object(module, "time", self._clock))
-            stack.enter_context(patch.object(kafka_owner, "beside", self._beside))
             stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
             yield
@@ -271,15 +270,6 @@ class World:
             self._clock.now += seconds
         if hung or self._clock.now - began > seconds:
             raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
-        return result
-
-    def _beside(self, work: Any, meanwhile: Any) -> Any:
-        """`meanwhile` before the work and after it: in between only another process could look."""
-        for _ in range(self._random.randrange(3)):
-            meanwhile()
-        result = work()
-        for _ in range(self._random.randrange(3)):
-            meanwhile()
         return result
 
     def _writer(self, store: Any, done: Any, failed: Any) -> _Writer:

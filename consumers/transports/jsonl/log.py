@@ -39,7 +39,6 @@ from consumers.base.records import (
 from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
 from consumers.transports.jsonl.lines import Row, decode, encode
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import Meanwhile
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile"]
@@ -508,12 +507,7 @@ class JsonLinesOwner(FetchingOwner):
         return self._directory.ends(self._inputs)
 
     def commit(
-        self,
-        records: Sequence[Outgoing],
-        journal: Outgoing,
-        positions: Mapping[Partition, int],
-        *,
-        meanwhile: Meanwhile = None,
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
         """Write records, then the journal record, then the offsets; the journal record's offset."""
         self.confirm(positions)

@@ -25,11 +25,9 @@ from consumers.base.errors import (
 )
 from consumers.transports.kafka.codecs import UnpackedSizeError, remedy
 
-__all__ = ["CONNECT", "beside", "explain", "explained", "hear_client", "within"]
+__all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 
 CONNECT = "connect"  # the action while a client is created
-
-_Results = queue.SimpleQueue[tuple[Any, BaseException | None]]  # of calls in threads
 
 _FENCED = (
     errors.ProducerFencedError,
@@ -213,36 +211,13 @@ def _disconnected(complaint: str) -> str | None:
     return "during the login: it may have refused the credentials; correct sasl_* in [kafka]"
 
 
-def beside(work: Callable[[], Any], meanwhile: Callable[[], bool]) -> Any:
-    """The result of `work` in a thread of its own; `meanwhile` is called here until it returns
-    False, or `work` has ended."""
-    results: _Results = queue.SimpleQueue()
-    _started(work, results, "beside")
-    while results.empty() and meanwhile():
-        pass
-    return _result(*results.get())
-
-
 def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
     """The result of the call. TransportError if it takes longer, and its thread is abandoned.
 
     For calls of the client that wait without a limit: they retry for ever if a topic was removed
     or a coordinator does not answer.
     """
-    results: _Results = queue.SimpleQueue()
-    _started(call, results, what)
-    try:
-        found = results.get(timeout=seconds)
-    except queue.Empty:
-        raise TransportError(
-            f"expected Kafka to {what} within {seconds:g} s, but it did not: whether it was done "
-            "is unknown; check that the broker runs, then start again"
-        ) from None
-    return _result(*found)
-
-
-def _started(call: Callable[[], Any], results: _Results, what: str) -> None:
-    """Start a thread that puts the result of the call, or its error, there."""
+    results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
@@ -251,9 +226,13 @@ def _started(call: Callable[[], Any], results: _Results, what: str) -> None:
             results.put((None, error))
 
     threading.Thread(target=work, name=f"headwater: {what}", daemon=True).start()
-
-
-def _result(result: Any, error: BaseException | None) -> Any:
+    try:
+        result, error = results.get(timeout=seconds)
+    except queue.Empty:
+        raise TransportError(
+            f"expected Kafka to {what} within {seconds:g} s, but it did not: whether it was done "
+            "is unknown; check that the broker runs, then start again"
+        ) from None
     if error is not None:
         raise error
     return result

@@ -8,10 +8,8 @@ is never used again, and recovery creates a new one.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -33,7 +31,7 @@ from consumers.base.records import (
     Partition,
     Uncommitted,
 )
-from consumers.transports.kafka.errors import CONNECT, beside, explain, explained, within
+from consumers.transports.kafka.errors import CONNECT, explain, explained, within
 from consumers.transports.kafka.inputs import KafkaInputs
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.producer import (
@@ -44,7 +42,6 @@ from consumers.transports.kafka.producer import (
     send,
 )
 from consumers.transports.kafka.reader import column_consumer
-from consumers.transports.protocol import Meanwhile
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["KafkaOwner", "committed_offsets"]
@@ -102,7 +99,6 @@ class KafkaOwner:
         self._parts = {TopicPartition(*partition): partition for partition in inputs}
         self._place = place
         self._dead: str | None = None
-        self._committing = threading.RLock()  # held by a commit, which may run beside a poll
         self._consumer: Any = None
         self._producer: Any = None
         self._identity: Any = None  # producer id and epoch
@@ -160,21 +156,10 @@ class KafkaOwner:
         return self._inputs.uncommitted()
 
     def commit(
-        self,
-        records: Sequence[Outgoing],
-        journal: Outgoing,
-        positions: Mapping[Partition, int],
-        *,
-        meanwhile: Meanwhile = None,
-    ) -> int:
-        """Write everything in one transaction. Returns the offset of the journal record."""
-        commit = partial(self._commit, records, journal, positions)
-        return int(commit() if meanwhile is None else beside(commit, meanwhile))
-
-    def _commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        with self._committing, self._guarded("commit"):
+        """Write everything in one transaction. Returns the offset of the journal record."""
+        with self._guarded("commit"):
             producer = self._producer
             # The journal record is last, so that its offset is that of the last batch.
             parts = [*self._parts_of(records), *self._parts_of([journal])]
@@ -300,15 +285,8 @@ class KafkaOwner:
         return bool(now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch)
 
     def _die(self, why: str) -> None:
-        """Refuse every further call, and release the clients within 4 s if possible.
-
-        A commit beside it ends first: what failed here must not make its result unknown.
-        """
+        """Refuse every further call, and release the clients within 4 s if possible."""
         self._dead = why
-        with self._committing:
-            self._release()
-
-    def _release(self) -> None:
         producer, consumer = self._producer, self._consumer
 
         def close() -> None:

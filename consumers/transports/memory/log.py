@@ -22,7 +22,6 @@ from consumers.base.records import (
 )
 from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import Meanwhile
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["MemoryLog", "MemoryOwner"]
@@ -216,12 +215,7 @@ class MemoryOwner(FetchingOwner):
             return {partition: len(self._store.records(partition)) for partition in self._inputs}
 
     def commit(
-        self,
-        records: Sequence[Outgoing],
-        journal: Outgoing,
-        positions: Mapping[Partition, int],
-        *,
-        meanwhile: Meanwhile = None,
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
         """Write records, journal record and offsets, all or none. Returns the journal offset."""
         with self._store.changed:

@@ -21,7 +21,6 @@ from consumers.base.records import (
     followed_by,
 )
 from consumers.transports.fetching import Fetch, FetchingLog, FetchingOwner, Poller, keyed
-from consumers.transports.protocol import Meanwhile
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 from consumers.transports.sqlite.compaction import Compactor
 from consumers.transports.sqlite.file import Database
@@ -197,12 +196,7 @@ class SqliteOwner(FetchingOwner):
         return _ends(self._database, self._inputs)
 
     def commit(
-        self,
-        records: Sequence[Outgoing],
-        journal: Outgoing,
-        positions: Mapping[Partition, int],
-        *,
-        meanwhile: Meanwhile = None,
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
         """Write everything in one SQL transaction. Returns the offset of the journal record."""
         database = self._database

@@ -126,7 +126,7 @@ def test_first_commit_that_failed_leaves_no_trace(make_service) -> None:
         def owner(self, *args):
             owner = service.log.owner(*args)
 
-            def commit(*_, **__):
+            def commit(*_):
                 raise TransportError("on purpose")
 
             owner.commit = commit

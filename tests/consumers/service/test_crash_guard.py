@@ -253,7 +253,7 @@ def test_death_while_committing_is_not_the_records_fault(make_service, monkeypat
                 def __getattr__(self, name: str):
                     return getattr(owner, name)
 
-                def commit(self, *_, **__) -> int:
+                def commit(self, *_) -> int:
                     raise DiedError
 
             return Watched()

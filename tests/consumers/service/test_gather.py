@@ -1,4 +1,4 @@
-"""The records of the next commit: what is polled, and what is polled beside a commit."""
+"""The records of the next commit, polled and merged."""
 
 from __future__ import annotations
 
@@ -46,30 +46,23 @@ def gatherer(owner: Polled) -> Gatherer:
     return Gatherer(config, owner, merge, lambda: None, threading.Event())
 
 
-def test_what_was_polled_ahead_is_the_next_batch_without_a_poll() -> None:
-    """Ahead ends where the next commit is full; the rest is polled when it is gathered."""
-    owner = Polled(10)
-    gathering = gatherer(owner)
-    ahead = gathering.ahead(SIZE)
+def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one() -> None:
+    """A poll returns three records here, and a batch four."""
+    gathering, clock, found = gatherer(Polled(10)), 7, []
+    for _ in range(4):
+        batch, clock = gathering.next(SIZE, clock)
+        found.append([] if batch is None else batch.offsets.tolist())
 
-    assert [ahead(), ahead(), ahead()] == [True, True, False]
-    assert owner.polls == 2
-    batch, clock = gathering.next(SIZE, 7)
-    assert batch is not None
-    assert (batch.offsets.tolist(), owner.polls) == ([0, 1, 2, 3], 2)
+    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], []]
     assert clock > 7
-    rest = [batch for batch, _ in (gathering.next(SIZE, clock) for _ in range(3)) if batch]
-    assert [b.offsets.tolist() for b in rest] == [[4, 5, 6, 7], [8, 9]]
 
 
-def test_error_of_a_poll_ahead_is_raised_by_the_next_batch() -> None:
-    """The commit beside it may have succeeded, so it is not its error."""
+def test_error_of_a_poll_is_raised() -> None:
+    """The service then starts over from the journal."""
     owner = Polled(10)
     gathering = gatherer(owner)
+    gathering.next(SIZE, 0)
     owner.error = TransportError("the log is gone")
-    ahead = gathering.ahead(SIZE)
 
-    assert [ahead(), ahead()] == [False, False]
-    assert owner.polls == 1
     with pytest.raises(TransportError, match="the log is gone"):
-        gathering.next(SIZE, 0)
+        list(iter(lambda: gathering.next(SIZE, 0), None))
