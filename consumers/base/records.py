@@ -187,7 +187,7 @@ class OutgoingColumns(Sequence[Outgoing]):
 
 
 class _Sized:
-    """Room for sizes that were computed; no field, so that the class is encoded without them."""
+    """A slot for computed sizes. It is not a field, so they are not encoded with the records."""
 
     __slots__ = ("_sizes",)
     _sizes: NDArray[np.int64] | None
@@ -354,7 +354,7 @@ def record_bytes(key: bytes | None, value: bytes | None) -> int:
 
 
 def _lengths(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
-    """The bytes of each; 0 where there is none."""
+    """The bytes of each; 0 for None."""
     try:
         return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
     except TypeError:

@@ -208,7 +208,7 @@ class Merge:
         if n and self._measure is not None:
             grown = joined[ROWS, order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_records, side="right")))
-        if n and sum(buffer.nbytes + buffer.unpacked for buffer in buffers) > max_bytes:
+        if n and sum(each.nbytes + each.unpacked for each in buffers) > max_bytes:
             grown = (joined[BYTES] + joined[UNPACKED])[order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_bytes, side="right")))
         if n == 0:

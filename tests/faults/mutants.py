@@ -337,7 +337,7 @@ MUTANTS = (
     Mutant(
         "a commit has a bound in bytes",
         "consumers/journal/merge.py",
-        "        if n and self.nbytes + sum(map(sum, self._unpacked.values())) > max_bytes:\n",
+        "        if n and sum(each.nbytes + each.unpacked for each in buffers) > max_bytes:\n",
         "        if False:\n",
         (
             "tests/consumers/shard/test_bytes.py::"
