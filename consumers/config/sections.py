@@ -337,12 +337,13 @@ class CommitConfig(Section):
         "this size.",
     )
     max_delay_ms: int = Field(
-        default=100,
+        default=40,
         ge=0,
         le=60_000,
         description="How long a commit can wait for more records, in milliseconds. Default "
-        "100: a prediction is visible soon, with at most ten transactions a second on a slow "
-        "input.",
+        "40: half of the predictions are visible 60 ms after their observation, with at most 25 "
+        "transactions a second on a slow input. Each takes about 10 ms of a processor on Kafka, "
+        "so 100 or more saves processor time.",
     )
 
     @property

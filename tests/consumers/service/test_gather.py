@@ -10,11 +10,15 @@ from consumers.base.errors import TransportError
 from consumers.base.records import Fetched, Partition
 from consumers.config import parse
 from consumers.journal.merge import Merge
+from consumers.service import gather
 from consumers.service.gather import Gatherer
 from tests.consumers.feeds import config_text
+from tests.simulation.broker import START, Clock
 
 PLACE = Partition("obs", 0)
 SIZE = 4
+CONFIG = parse(config_text("memory:gather", ["a"]))
+DELAY = CONFIG.commit.max_delay_ms / 1000
 
 
 class Polled:
@@ -39,11 +43,27 @@ class Polled:
         return {PLACE: self.at + self.left}
 
 
+class Steady(Polled):
+    """An owner whose records come one by one; a poll waits for the next one."""
+
+    def __init__(self, clock: Clock, every: float) -> None:
+        super().__init__(10_000)
+        self.clock, self.every, self.began = clock, every, clock.now
+
+    def poll(self, *, max_records: int, **_: object) -> list[Fetched]:
+        self.polls += 1
+        if (there := int((self.clock.now - self.began) / self.every)) == self.at:
+            self.clock.sleep(self.every)
+            there += 1
+        offsets = list(range(self.at, there))
+        n, self.at = len(offsets), there
+        return [Fetched(PLACE, offsets, [1_000] * n, [None] * n, [b"{}"] * n)]
+
+
 def gatherer(owner: Polled) -> Gatherer:
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    config = parse(config_text("memory:gather", ["a"]))
-    return Gatherer(config, owner, merge, lambda: None, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
 
 
 def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one() -> None:
@@ -55,6 +75,31 @@ def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one()
 
     assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], []]
     assert clock > 7
+
+
+def test_few_records_are_polled_a_few_times_in_the_delay_of_a_commit(monkeypatch) -> None:
+    """Each record of a steady feed came in a poll of its own, a millisecond of a processor each."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    steady = Steady(clock, every=0.001)
+    batch, _ = gatherer(steady).next(10_000, 0)
+
+    assert batch is not None
+    assert clock.now - steady.began == pytest.approx(DELAY, abs=0.001)
+    assert len(batch) == pytest.approx(DELAY / 0.001, abs=3)
+    assert steady.polls <= gather.POLLS + 1
+
+
+def test_many_records_are_polled_without_a_pause(monkeypatch) -> None:
+    """While the service is behind, each pause would be time lost."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    owner = Polled(900)
+    batch, _ = gatherer(owner).next(20, 0)
+
+    assert batch is not None
+    assert clock.now - START < 0.001
+    assert owner.polls == 7
 
 
 def test_error_of_a_poll_is_raised() -> None:
