@@ -35,6 +35,7 @@ from consumers.service.live import (
     linked,
     move_inputs,
 )
+from consumers.shard.batches import NOTHING, Explained
 from consumers.shard.pieces import EarlierPieces
 from consumers.shard.shard import Outcome, Shard
 from consumers.transports.protocol import Log
@@ -78,13 +79,13 @@ def steps(
     end: int,
     ahead: Course,
     *,
-    explain: int = 0,
+    explain: Explained = NOTHING,
     enough: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[CommitRecord, Outcome]]:
     """Replay each commit of the history up to `end`. Yields its journal record and its outcome.
 
-    A commit with more bytes than are processed at once comes in pieces. With `explain` every
-    prediction is explained by at least this many features.
+    A commit with more bytes than are processed at once comes in pieces. `explain` is which
+    predictions are explained, by at least how many features.
 
     Raises
     ------
@@ -122,7 +123,10 @@ def _missing(journal: Partition, live: LiveShard, seq: int, at: int) -> JournalL
 
 
 def _apply(
-    entry: CommitRecord, pieces: Iterable[Batch], live: LiveShard, explain: int
+    entry: CommitRecord,
+    pieces: Iterable[Batch],
+    live: LiveShard,
+    explain: Explained,
 ) -> Iterator[Outcome]:
     """Process a commit in the pieces in which it is read. Yields the outcome of each."""
     _check_positions(entry, live.shard.positions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,12 +15,34 @@ from consumers.codecs.json import DecodedObservations
 from consumers.shard.views import FieldCheck
 from stream.join.events import Integers
 
-__all__ = ["Skip", "fields_of", "given_back", "kept", "of_rows", "record_of", "skipped"]
+__all__ = [
+    "NOTHING",
+    "Explained",
+    "RecordPlace",
+    "Skip",
+    "fields_of",
+    "given_back",
+    "kept",
+    "of_rows",
+    "record_of",
+    "skipped",
+]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 
 Skip = tuple[str, int, int, str]
+RecordPlace = tuple[Partition, int, int | None]  # the row of its message; None without rows
+
+
+class Explained(NamedTuple):
+    """Which predictions are explained, and by how many features: that of one place, or all."""
+
+    shares: int = 0
+    only: RecordPlace | None = None
+
+
+NOTHING = Explained()
 
 
 def kept(batch: Batch, i: int) -> bytes:
@@ -47,18 +70,51 @@ def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
 
 
 def of_rows(
-    values: NDArray[np.bool_], row: Integers, at: Sequence[int], rows: int, records: int
-) -> NDArray[np.bool_]:
-    """Of values of the records of a batch those of its `rows` observations.
+    batch: Batch,
+    row: Integers,
+    at: Sequence[int],
+    rows: int,
+    against: NDArray[np.bool_] | None,
+    only: RecordPlace | None,
+) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+    """For each of the `rows` observations of a batch, what is known of its record.
 
     `row` is the row of each event (-1: a label), `at` its record. An unusable observation has no
-    event, and False. Of `values`, those of the first `records` count; what is left out is False.
+    event, and False.
+
+    Returns
+    -------
+    ndarray or None
+        Its value in `against`, which has one for each record; what is left out is False.
+    ndarray or None
+        Whether it is the record at the place `only`.
     """
-    of, seen = np.array(row, dtype=np.int64), np.flatnonzero(np.array(row, dtype=np.int64) >= 0)
-    whole, out = np.zeros(records, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
-    whole[: len(values)] = values[:records]
-    out[of[seen]] = whole[np.array(at, dtype=np.int64)[seen]]
-    return out
+    if against is None and only is None:
+        return None, None
+    of = np.array(row, dtype=np.int64)
+    seen = np.flatnonzero(of >= 0)
+    record = np.array(at, dtype=np.int64)[seen]
+
+    def rowwise(values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        whole, out = np.zeros(len(batch), dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+        whole[: len(values)] = values[: len(batch)]
+        out[of[seen]] = whole[record]
+        return out
+
+    return (
+        None if against is None else rowwise(against),
+        None if only is None else rowwise(_is_at(batch, only)),
+    )
+
+
+def _is_at(batch: Batch, place: RecordPlace) -> NDArray[np.bool_]:
+    """For each record of a batch whether it is the one at this place."""
+    partition, offset, row = place
+    if partition not in batch.partitions:
+        return np.zeros(len(batch), dtype=np.bool_)
+    source = batch.partitions.index(partition)
+    found: NDArray[np.bool_] = (batch.source == source) & (batch.offsets == offset)
+    return found if row is None or batch.index is None else found & (batch.index == row)
 
 
 def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:

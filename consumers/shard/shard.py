@@ -23,7 +23,16 @@ from consumers.codecs.order import in_order
 from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy
-from consumers.shard.batches import Skip, fields_of, given_back, kept, of_rows, skipped
+from consumers.shard.batches import (
+    NOTHING,
+    Explained,
+    Skip,
+    fields_of,
+    given_back,
+    kept,
+    of_rows,
+    skipped,
+)
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
 from consumers.shard.outcome import EarlyLabel, Outcome, OutputShape, ShardSpec
@@ -223,7 +232,7 @@ class Shard:
         before: EarlierPieces | None = None,
         more: bool = False,
         shape: OutputShape | None = None,
-        explain: int = 0,
+        explain: Explained = NOTHING,
         check: int = 0,
         against: NDArray[np.bool_] | None = None,
         max_rows: int = 0,
@@ -247,7 +256,7 @@ class Shard:
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
         shape, explain, check, against, max_rows
-            Shape of outputs (None: as configured); features to explain; observations to check;
+            Shape of outputs (None: as configured); what to explain; observations to check;
             which records were decided against silence when published (None: by this model); the
             journaled limit of the rows of a message (0: as configured).
         """
@@ -257,9 +266,9 @@ class Shard:
         events, at, (rows, x), rejected = self._decode(batch, kind, times, passed)
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
-        explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
-        said = None if against is None else of_rows(against, events.row, at, len(rows), len(batch))
-        result = self._contest.process(rows, events, x.rows, features, said, explain=explain)
+        top, features = max(explain.shares, spec.explain), self._alarms.features(x.rows)
+        said, only = of_rows(batch, events.row, at, len(rows), against, explain.only)
+        result = self._contest.process(rows, events, x.rows, features, said, explain=top, only=only)
         rejected |= self._refused(result, events, at)
         early = self._early(result, at)
         observed = _observations(events, result)

@@ -18,6 +18,7 @@ from consumers.journal.records import CommitRecord, InputsRecord
 from consumers.schemas.translate import Translator
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
+from consumers.shard.batches import Explained
 from consumers.shard.models import explainable
 from consumers.shard.shard import Outcome
 from consumers.snapshots.store import SnapshotStore
@@ -227,7 +228,9 @@ def audit(
     ahead = course(log, found.journal, live.position, after)
     made = (
         (entry, outcome, again)  # of the piece that contains the record
-        for entry, outcome in steps(log, found, live, after, ahead, explain=shares)
+        for entry, outcome in steps(
+            log, found, live, after, ahead, explain=Explained(shares, place)
+        )
         if (again := _of(outcome, place)) is not None
     )
     entry, outcome, again = next(made, (None, None, None))

@@ -183,6 +183,7 @@ class ChampionChallenger:
         published: NDArray[np.bool_] | None = None,
         *,
         explain: int = 0,
+        only: NDArray[np.bool_] | None = None,
     ) -> Result:
         """Predict, score and learn, event by event. See `Progressive.process`.
 
@@ -196,9 +197,12 @@ class ChampionChallenger:
             As there. It needs silence, with which there are no challengers.
         explain
             How many contributions the explanation of each prediction keeps. 0: no explanations.
+        only
+            For which rows it is made; None: for each.
         """
+        why = ExplanationSettings(raw, explain, only) if explain else None
         if not self._shadows:
-            why, self.running = _explaining(raw, explain), MODEL
+            self.running = MODEL
             result = self._machine.process(rows, events, why, features, published)
             self.running = None
             return result
@@ -216,17 +220,24 @@ class ChampionChallenger:
                 plan = self._machine.plan(feed, traced=True)
                 at = plan.renumber(self._machine.join.labels)
                 watched = {name: values[at] for name, values in (features or {}).items()}
-                parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))
+                taken = None if why is None else why.take(at)
+                parts.append(self._run(plan, rows.take(at), raw.take(at), watched, taken))
                 if plan.correction is None:
                     break
                 self._correct(plan.correction)
         return joined(parts, list(self._machine.join.labels))
 
-    def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: int) -> Result:
+    def _run(
+        self,
+        plan: Plan,
+        rows: Rows,
+        raw: Rows,
+        features: Features,
+        why: ExplanationSettings | None,
+    ) -> Result:
         """Run the steps of one plan on every model."""
         asked = ShadowSteps(plan, self._machine.join.labels, len(rows))
         earlier = EarlierPredictions(asked, self._machine.waiting)
-        why = _explaining(raw, explain)
         self.running = MODEL
         own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)
         answers = {MODEL: earlier.answers(own)}
@@ -235,7 +246,7 @@ class ChampionChallenger:
             answers[name] = shadow.follow(asked, plan, raw, explaining)
         self.running = None
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
-        return _published(asked, plan.events, answers, first, turns, explain > 0)
+        return _published(asked, plan.events, answers, first, turns, why is not None)
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
         """The steps after which an alarm chooses the champion."""
@@ -369,10 +380,6 @@ def _pair(
     """The arguments of `Comparison.advance` for two models."""
     one, other = answers[champion], answers[challenger]
     return one.right, other.right, one.brier, other.brier
-
-
-def _explaining(raw: Rows, shares: int) -> ExplanationSettings | None:
-    return ExplanationSettings(raw, shares) if shares else None
 
 
 def _published(

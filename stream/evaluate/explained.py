@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream.data.block import Block, Rows
+from stream.data.block import LEARN, Block, Rows
 from stream.data.schema import Dictionary
 from stream.decision.label_frequency import of_classes
 from stream.evaluate.result import by_code
@@ -26,10 +27,18 @@ class ExplanationSettings(NamedTuple):
     ----------
     raw, shares
         See `Learner.run_explained`.
+    only
+        bool, one for each row: whether its prediction is explained. None: each is.
     """
 
     raw: Rows
     shares: int
+    only: NDArray[np.bool_] | None = None
+
+    def take(self, at: NDArray[np.int64]) -> Self:
+        """The same for these rows."""
+        only = None if self.only is None else self.only[at]
+        return self._replace(raw=self.raw.take(at), only=only)
 
 
 def run_explained(
@@ -55,8 +64,10 @@ def run_explained(
     explanations: list[Explanation | None] | None = None
     if why is None:
         predictions = learner.run(block)
+    elif why.only is None:
+        predictions, explanations = learner.run_explained(block, why.raw, why.shares)
     else:
-        predictions, explanations = learner.run_explained(block, *why)
+        predictions, explanations = _explained_in_part(learner, block, why, why.only)
     made = by_code(predictions, labels)
     if silence is None:
         return made, explanations
@@ -68,3 +79,28 @@ def run_explained(
     if silence.frequency < 1.0 and code < len(labels):
         proba = of_classes(proba, code, silence.frequency)
     return Predictions(made.classes, proba, np.where(told, made.known, 0)), explanations
+
+
+def _explained_in_part(
+    learner: Learner, block: Block, why: ExplanationSettings, only: NDArray[np.bool_]
+) -> tuple[Predictions, list[Explanation | None]]:
+    """`Learner.run_explained` of the rows in `only`; the steps between them run as blocks."""
+    predicting = np.flatnonzero(block.op != LEARN)
+    parts: list[Predictions] = []
+    found: list[Explanation | None] = []
+    start = 0
+    for step in predicting[only[block.row[predicting]]].tolist():
+        parts.append(learner.run(block.slice(start, step)))
+        found += [None] * len(parts[-1])
+        part, whys = learner.run_explained(block.slice(step, step + 1), why.raw, why.shares)
+        parts.append(part)
+        found += whys
+        start = step + 1
+    parts.append(learner.run(block.slice(start, len(block))))
+    found += [None] * len(parts[-1])
+    proba, at = np.zeros((len(found), len(learner.classes))), 0
+    for part in parts:
+        proba[at : at + len(part), : part.proba.shape[1]] = part.proba
+        at += len(part)
+    known = np.concatenate([part.known for part in parts])
+    return Predictions(learner.classes, proba, known), found

@@ -178,7 +178,7 @@ class Progressive:
                 return self.run(plan, rows, why, features, published)
             at = plan.renumber(self.join.labels)
             watched = {name: values[at] for name, values in (features or {}).items()}
-            taken = None if why is None else why._replace(raw=why.raw.take(at))
+            taken = None if why is None else why.take(at)
             said = None if published is None else published[at]
             parts.append(self.run(plan, rows.take(at), taken, watched, said))
             if plan.correction is not None:

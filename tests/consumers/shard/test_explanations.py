@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.base.records import Record
+from consumers.base.records import Partition, Record
 from consumers.config import parse
+from consumers.shard.batches import Explained
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.models import build, explained
 from stream.contest.champion import MODEL
@@ -45,6 +46,21 @@ def test_explanations_do_not_depend_on_the_batches(cuts) -> None:
         prediction.pop("explanation", None)
     assert said == run(plain, records_of(30))
     assert machine.fingerprint() == plain.fingerprint()
+
+
+@pytest.mark.parametrize("asked", [2, 17, 29])
+def test_one_prediction_is_explained_as_with_all_others(asked: int) -> None:
+    """The steps around it run as blocks, without explanations; predictions and state are the same."""
+    whole, one = shard(explain=3), shard()
+    all_of_them = whole.process(batch(records_of(30)), NOW).result
+    place = (Partition("obs", 0), asked, None)
+    found = one.process(batch(records_of(30)), NOW, explain=Explained(3, place)).result
+
+    assert found.explanations[asked] == all_of_them.explanations[asked]
+    assert found.explanations[asked] is not None
+    assert [i for i, why in enumerate(found.explanations) if why is not None] == [asked]
+    assert found.predictions.proba.tobytes() == all_of_them.predictions.proba.tobytes()
+    assert whole.fingerprint() == one.fingerprint()
 
 
 def test_shares_are_the_largest_and_add_up() -> None:
