@@ -22,7 +22,7 @@ __all__ = ["AsyncClient", "AsyncPredictionStream"]
 
 T = TypeVar("T")
 
-MOST_WAITING = 1000  # appends to a log at the same time; further calls wait for their turn
+MOST_WAITING = 1000  # calls for one topic with the log at a time; further ones wait for their turn
 
 
 class AsyncClient(ClientBase):
@@ -48,7 +48,7 @@ class AsyncClient(ClientBase):
     def _open(self, settings: ClientSettings) -> None:
         self._settings, self._calls = settings, Calls(settings)
         self._service = self._log = None
-        self._waiting = asyncio.Semaphore(MOST_WAITING)
+        self._waiting: dict[str, asyncio.Semaphore] = {}
         self._asking: dict[str, ThreadPoolExecutor] = {}
         self._streams: list[AsyncPredictionStream] = []
         if settings.over_http:
@@ -179,7 +179,7 @@ class AsyncClient(ClientBase):
             return await self._service.ask(step.request)
         assert self._log is not None  # noqa: S101
         topic, records = step
-        async with self._waiting:
+        async with self._turn(topic):
             if self._log.translates:
                 loop = asyncio.get_running_loop()
                 thread = None if self._log.knows(topic) else self._asking_for(topic)
@@ -189,6 +189,13 @@ class AsyncClient(ClientBase):
                 return await asyncio.wait_for(future, self._settings.timeout)
             except TimeoutError:
                 raise self._settings.late() from None
+
+    def _turn(self, topic: str) -> asyncio.Semaphore:
+        """The bound of a topic's calls. Each has its own, so that calls that wait for a slow
+        registry do not keep those of another topic waiting."""
+        if topic not in self._waiting:
+            self._waiting[topic] = asyncio.Semaphore(MOST_WAITING)
+        return self._waiting[topic]
 
     def _asking_for(self, topic: str) -> ThreadPoolExecutor:
         """The one thread for calls that need a topic's schema, so that those of other topics find a

@@ -87,8 +87,13 @@ async def read(request: Request, most: int, take: Callable[[int], None]) -> byte
     Raises
     ------
     ProblemError
-        It is longer (413), comes too slowly (408), or the client has gone.
+        It is longer (413), compressed (415), comes too slowly (408), or the client has gone.
     """
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise ProblemError(
+            415, f"expected a body without Content-Encoding, got {coding[:100]!r}; send it as it is"
+        )
     too_long = ProblemError(
         413, f"expected a body of up to {most:,} bytes, got more; send fewer records at once"
     )

@@ -269,6 +269,6 @@ OPERATIONS: tuple[Operation, ...] = (
         *(_infer, "read", (200, contract.InferResponse)),
         accepts=contract.InferRequest,
         parameters=(_NAME,),
-        problems=(400, 404, 413, 503),
+        problems=(400, 404, 413, 415, 503),
     ),
 )

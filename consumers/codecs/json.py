@@ -294,7 +294,7 @@ class JsonObservations:
         if bad and not (self.keep and any(v is not None and v == v for v in features)):
             first = next(iter(bad.values()))
             raise RecordError(first.reason, first.detail)
-        id_ = _id(self._find(document, self.id_field), key)
+        id_ = _id(self._find(document, self.id_field), key, self.id_field)
         label = self._find(document, self.label_field) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
 
@@ -547,7 +547,7 @@ def _usable(w: float) -> bool:
     return 0 < w <= kinds.HEAVIEST
 
 
-def _id(value: Any, key: bytes | None) -> str:
+def _id(value: Any, key: bytes | None, field: str = "id") -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None and key:
@@ -556,7 +556,9 @@ def _id(value: Any, key: bytes | None) -> str:
         except UnicodeDecodeError:
             raise RecordError("no_id", "no id field, and the key is not UTF-8") from None
     if not isinstance(value, str) or not value:
-        raise RecordError("no_id", "expected an id (text or an integer) in the field or the key")
+        raise RecordError(
+            "no_id", f"expected an id (text or an integer) in field {field!r} or as the key"
+        )
     if len(value) > LONGEST_ID:
         raise RecordError("no_id", f"an id has at most {LONGEST_ID} characters, got {len(value)}")
     return value

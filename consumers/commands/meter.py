@@ -5,6 +5,7 @@ Rule: work that takes less than a second shows nothing.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ class Meter:
     Parameters
     ----------
     what
-        What is counted, for example "records read".
+        What is counted, for example "records read"; the first word is a plural.
     total
         The expected number, if known.
     clock
@@ -75,7 +76,9 @@ class Meter:
         if self._total is not None:
             of = f" of {self._total:,}"
             left = f", {max(self._total - self._done, 0) / rate:,.0f} s left" if rate else ""
-        line = f"{self._done:,}{of} {self._what} ({rate:,.0f}/s{left})"
+        one = self._done == 1 and self._total is None
+        what = re.sub(r"^(\w+)s\b", r"\1", self._what) if one else self._what
+        line = f"{self._done:,}{of} {what} ({rate:,.0f}/s{left})"
         print(line, file=sys.stderr, flush=True)  # noqa: T201
         self._next = self._clock() + SECONDS_A_LINE
 

@@ -7,10 +7,12 @@ the same features as a mail server.
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from consumers.base.errors import ConfigError
 from consumers.files.file import File
 from consumers.files.format import Record
 from consumers.mail.envelope import LARGEST
@@ -21,12 +23,18 @@ __all__ = [
     "directory_of",
     "folder_of",
     "in_maildir",
+    "looks_like_mail",
     "mail_record",
     "mails_in",
     "read_mail",
 ]
 
 
+_HEADER = re.compile(
+    rb"(arc-[\w-]+|date|delivered-to|dkim-signature|from|message-id|mime-version|received|"
+    rb"return-path|subject|to|x-[\w-]+):",
+    re.IGNORECASE,
+)  # of the first line of a mail
 FORMATS = ("eml", "maildir", "mbox")  # whose records are mails
 
 
@@ -42,6 +50,18 @@ def mail_record(value: bytes, folder: str) -> Record:
 
     text = binascii.b2a_base64(value[:LARGEST], newline=False).decode()
     return {"id": mail_id(value), "folder": folder, "mail": text}
+
+
+def looks_like_mail(file: File) -> str | None:
+    """The format of a file that begins as an mbox or as one mail; None of another."""
+    try:
+        with file.opened() as stream:
+            first = stream.read(100)
+    except ConfigError:
+        return None
+    if first.startswith(b"From "):
+        return "mbox"
+    return "eml" if _HEADER.match(first) else None
 
 
 def read_mail(file: File) -> bytes:

@@ -14,7 +14,7 @@ from consumers.config.units import counted, shown_url
 from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
-from consumers.files.mails import in_maildir
+from consumers.files.mails import in_maildir, looks_like_mail
 from consumers.files.places import place_of
 from consumers.files.registry import format_named, format_of, known_suffixes
 from consumers.files.tables import TableReader
@@ -120,9 +120,11 @@ class FileSource:
                     f"{self}: this looks like a Maildir, with mails in its folders cur and new; "
                     "give --format maildir"
                 )
+            mail = looks_like_mail(files[0]) if files else None
+            do = "give --format" if mail is None else f"they look like mail: give --format {mail}"
             raise ConfigError(
                 f"{self}: expected files with names ending in {known_suffixes()}, got "
-                f"{len(files):,} others; give --format"
+                f"{len(files):,} others; {do}"
             )
         if len(kinds) > 1:
             counts = " and ".join(f"{len(kinds[name]):,} {name}" for name in sorted(kinds))
@@ -231,6 +233,8 @@ def _unknown(file: File) -> NoReturn:
     do = "convert it, or give --format"
     if _json_lines(file):
         do = "its lines are JSON: give --format jsonl"
+    elif (mail := looks_like_mail(file)) is not None:
+        do = f"it looks like mail: give --format {mail}"
     raise ConfigError(f"{file}: expected a file name ending in {known_suffixes()}; {do}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -104,7 +105,7 @@ def test_explanation_sums_up_the_difference(client) -> None:
         ("/v1/labels?record=true", b"{}", "application/json", 400, "'record'; expected none"),
         ("/v1/predict?record=maybe", b'{"a":1}', "application/json", 400, "true or false"),
         ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "a shard of this process (0)"),
-        ("/v1/observations", b'{"a": 1}', "application/json", 422, "id"),
+        ("/v1/observations", b'{"a": 1}', "application/json", 422, "in field 'id' or as the key"),
         ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
         ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
         ("/v1/labels", b'{"id": "1", "label": 1.5}', "application/json", 422, "the number 1.5"),
@@ -124,6 +125,15 @@ def test_bad_requests_are_one_line(client, service, path, body, kind, status, wo
     assert words in problem["detail"]
     assert "\n" not in problem["detail"]
     assert service.runner._log.end_offsets(list(before)) == before
+
+
+def test_compressed_body_is_refused_by_its_name(client) -> None:
+    """It was read as JSON, and the error was about its first byte."""
+    coded = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = client.post("/v1/predict", content=gzip.compress(b'{"a": 1}'), headers=coded)
+
+    assert answer.status_code == 415
+    assert "without Content-Encoding, got 'gzip'" in answer.json()["detail"]
 
 
 def test_refused_label_of_a_batch_is_named(client) -> None:

@@ -423,8 +423,12 @@ def test_slow_registry_holds_up_the_calls_that_need_it(tmp_path: Path) -> None:
     assert sorted(written) == [0, 1, 2]
 
 
-def test_slow_registry_leaves_threads_to_other_topics(tmp_path: Path) -> None:
-    """However many asynchronous calls wait for a schema."""
+@pytest.mark.parametrize("most", [1000, 50])
+def test_slow_registry_leaves_threads_to_other_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However many asynchronous calls wait for a schema, also as many as may wait for a topic."""
+    monkeypatch.setattr("headwater.aio.MOST_WAITING", most)
     shop = Registered(tmp_path, "avro", url=f"sqlite:{tmp_path / 'log.db'}")
     (tmp_path / "shop.toml").write_text(shop.text())
     bought = {"amount": 1.5, "shop": {"city": "Bonn"}}

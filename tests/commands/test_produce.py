@@ -456,6 +456,18 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: S
     )
 
 
+def test_progress_counts_one_record(capsys: Said) -> None:
+    """It is not "1 mails sent"."""
+    from consumers.commands.meter import Meter
+
+    clock = Clock()
+    with Meter("mails sent", clock=clock) as meter:
+        clock.sleep(2.0)
+        meter.advance(1)
+
+    assert capsys.readouterr().err == "1 mail sent (0/s)\n"
+
+
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 12), st.integers(1, 100))
 def test_chunk_ends_at_its_bytes_or_its_count(sizes, most, most_bytes) -> None:
     """Every record once, in order; a chunk passes its bytes by one record at most."""

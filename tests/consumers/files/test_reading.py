@@ -286,6 +286,8 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
     [
         ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON (Expecting value at byte 7)"),
         ("app.log", '{"a": 1}\n', "give --format jsonl"),
+        ("Junk", "From a@b Mon Jan 1\nSubject: x\n\n", "it looks like mail: give --format mbox"),
+        ("7", "Return-Path: <a@b.org>\nSubject: x\n\n", "it looks like mail: give --format eml"),
         ("app.log", "a,b\n1,2\n", "convert it, or give --format"),
         ("a.jsonl", "[1, 2]\n", "line 1 is JSON but not an object, got [1, 2]"),
         ("a.jsonl", b'{"\xc3\xa4": "\xff"}\n', "line 1, byte 9: 0xff is not UTF-8"),

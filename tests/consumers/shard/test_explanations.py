@@ -50,7 +50,7 @@ def test_explanations_do_not_depend_on_the_batches(cuts) -> None:
 
 @pytest.mark.parametrize("asked", [2, 17, 29])
 def test_one_prediction_is_explained_as_with_all_others(asked: int) -> None:
-    """The steps around it run as blocks, without explanations; predictions and state are the same."""
+    """The other steps run as blocks without explanations; predictions and state are the same."""
     whole, one = shard(explain=3), shard()
     all_of_them = whole.process(batch(records_of(30)), NOW).result
     place = (Partition("obs", 0), asked, None)
