@@ -153,6 +153,10 @@ async def _metadata(asked: Asked) -> Response:
 async def _infer(asked: Asked) -> Response:
     _check_name(asked)
     answerer, _ = asked.api.answerer(None)
+    if "inference-header-content-length" in asked.request.headers:
+        raise ProblemError(
+            400, "expected the data of tensors in JSON, got bytes; set binary_data=False"
+        )
     request = inference.request_of(asked.body)
     return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))
 

@@ -120,6 +120,17 @@ def test_wrong_tensors_are_one_line(client, body, words) -> None:
     assert words in answer.json()["error"]
 
 
+def test_tensors_as_bytes_are_refused_by_name(client) -> None:
+    """Clients of Triton send them so by default: a head in JSON, and the values after it."""
+    head = b'{"inputs":[{"name":"a","shape":[1],"datatype":"FP64",'
+    head += b'"parameters":{"binary_data_size":8}}]}'
+    binary = {"inference-header-content-length": str(len(head))}
+    answer = client.post("/v2/models/svc/infer", content=head + bytes(8), headers=binary)
+
+    assert answer.status_code == 400
+    assert "set binary_data=False" in answer.json()["error"]
+
+
 def test_values_of_their_datatype_are_numbers(client) -> None:
     """A client may write whole numbers as 3.0; the bounds of a datatype belong to it."""
     for datatype, value in (("UINT8", 255), ("INT8", -128), ("INT64", 3.0), ("FP16", 65504)):

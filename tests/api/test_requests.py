@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import ssl
 from collections.abc import Iterator
 from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 import pytest
+import trustme
 
 from consumers.api.api import Api
 from consumers.api.problems import ProblemError
@@ -338,6 +340,32 @@ def test_recorded_prediction_needs_the_read_token_where_no_other_is_set(
         assert client.post(**asked).status_code == 401
         allowed = client.post(**asked, headers={"authorization": f"Bearer {READ}"})
         assert allowed.status_code == 200
+
+
+def test_client_certificate_opens_the_api(tmp_path) -> None:
+    """TLS as the web-config says: the client with a certificate reads, another one does not."""
+    authority = trustme.CA()
+    leaf = authority.issue_cert("127.0.0.1")
+    leaf.private_key_pem.write_to_path(tmp_path / "key.pem")
+    leaf.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    asks = "client_ca_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert"
+    (tmp_path / "web.yml").write_text(
+        f"tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n  {asks}\n"
+    )
+    known, stranger = (ssl.create_default_context(cafile=tmp_path / "ca.pem") for _ in range(2))
+    authority.issue_cert("ann@example.org").configure_cert(known)
+    with living(tmp_path, more='web_config = "web.yml"') as service:
+        until(lambda: service.status_feed.copies.newest is not None)
+        service.send(5)
+        with httpx.Client(base_url=service.url, verify=known, timeout=60) as client:
+            taken = client.post("/v1/predict", json={"a": 1.0})
+        other = httpx.Client(base_url=service.url, verify=stranger, timeout=60)
+        with other, pytest.raises(httpx.HTTPError):
+            other.post("/v1/predict", json={"a": 1.0})
+
+    assert service.url.startswith("https:")
+    assert taken.status_code == 200, taken.text
 
 
 def test_page_of_another_site_cannot_write(client, service) -> None:

@@ -51,6 +51,22 @@ def test_prediction_that_is_not_committed_before_a_stop_names_its_record(tmp_pat
     assert problem["records"] == [{"topic": "obs", "partition": 0, "offset": end}]
 
 
+def test_prediction_that_is_not_committed_in_time_names_its_record(tmp_path: Path) -> None:
+    """504 after `[serve] timeout`: the observation is in the log, and where."""
+    with living(tmp_path, transport="sqlite", more='[serve]\ntimeout = "500ms"') as service:
+        service.send(20)
+        until(lambda: service.status_feed.copies.newest is not None)
+        service.runner._stop.set()  # nothing commits; the server goes on
+        until(lambda: not service.runner.health().ready)
+        end = service._feed.end_offsets([OBS])[OBS]
+        url = f"{service.url}/v1/predict?record=true"
+        answer = httpx.post(url, json={"id": "late", "a": 1.0}, timeout=PATIENCE)
+
+    assert answer.status_code == 504
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["records"] == [{"topic": "obs", "partition": 0, "offset": end}]
+
+
 def test_write_that_the_log_does_not_acknowledge_before_a_stop_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
