@@ -83,12 +83,12 @@ class SchemaRegistry:
     def latest(self, subject: str) -> tuple[int, StoredSchema] | None:
         """Id and schema of the newest version of a subject; None if it has none."""
         found = self._asked(lambda: self._client.get_latest_version(subject))
-        return None if found is None else (found.schema_id, self._stored(found.schema))
+        return None if found is None else (self._id(found.schema_id), self._stored(found.schema))
 
     def latest_id(self, subject: str) -> int | None:
         """The id of the newest version of a subject; None if it has none."""
         found = self._asked(lambda: self._client.get_latest_version(subject))
-        return None if found is None else int(found.schema_id)
+        return None if found is None else self._id(found.schema_id)
 
     def register(self, subject: str, text: str) -> int:
         """Register a schema under a subject; its id. Nothing changes if it is registered already.
@@ -106,7 +106,7 @@ class SchemaRegistry:
         found = self._asked(lambda: self._client.register_schema(subject, schema), subject)
         if found is None:
             raise RegistryError(f"the schema registry {self._url} has no subject {subject}")
-        return int(found)
+        return self._id(found)
 
     def predictions_schema(self, topic: str) -> int:
         """The id of the schema of predictions, registered for their topic; 0 for a format without.
@@ -134,11 +134,28 @@ class SchemaRegistry:
                 "registered and [registry] auto_register is false; register this text: "
                 f"{' '.join(text.split())}"
             )
-        return int(found.schema_id)
+        return self._id(found.schema_id)
+
+    def _id(self, found: object) -> int:
+        if not isinstance(found, int) or isinstance(found, bool):
+            raise self._nonsense(f"expected the id of a schema, got {found!r}")
+        return found
+
+    def _text(self, found: object) -> str:
+        if not isinstance(found, str):
+            raise self._nonsense(f"expected a schema as text, got {found!r}")
+        return found
+
+    def _nonsense(self, why: str) -> RegistryError:
+        """Not a fault of the record, which waits for a right answer."""
+        return RegistryError(
+            f"{self._url} does not answer as a schema registry does: {masked(why[:300])}; "
+            "check [registry] url"
+        )
 
     def _stored(self, schema: Any) -> StoredSchema:
-        kind = schema.schema_type or "AVRO"
-        text = schema.schema_str or ""
+        kind = self._text(schema.schema_type or "AVRO")
+        text = self._text(schema.schema_str or "")
         try:
             stored = StoredSchema(kind, text, tuple(self._references(schema).items()))
             _check_size(stored)
@@ -172,7 +189,7 @@ class SchemaRegistry:
                         "registry does not have",
                     )
                 add(other.schema.references)
-                found[each.name] = other.schema.schema_str or ""
+                found[each.name] = self._text(other.schema.schema_str or "")
 
         add(schema.references)
         return found
@@ -199,7 +216,9 @@ class SchemaRegistry:
             ) from None
         except RecordError:
             raise
-        except Exception as error:  # of its HTTP client, or an answer that is not JSON
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # what it answers
+            raise self._nonsense(f"{type(error).__name__}: {shortened(error)}") from None
+        except Exception as error:  # of its HTTP client
             why = masked(f"{type(error).__name__}: {shortened(error)}")
             raise RegistryError(f"the schema registry {self._url} does not answer: {why}") from None
 

@@ -308,6 +308,37 @@ def test_newest_version_is_asked_for_again() -> None:
             thread.join()
 
 
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b"null", b'{"schema": 5, "id": "x"}', b'{"schema": {}, "id": null}']
+)
+def test_other_server_than_a_registry_is_one_line(body: bytes) -> None:
+    """It says nothing about a schema, so records wait; a number as schema was a traceback."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            registry = SchemaRegistry(wire_format("avro"), RegistryConfig(url=url))
+            for asked in (lambda: registry.schema(7), lambda: registry.latest("visits-value")):
+                with pytest.raises(RegistryError, match="as a schema registry does") as caught:
+                    asked()
+                assert "\n" not in str(caught.value)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_slow_registry_holds_up_one_thread_only(tmp_path: Path) -> None:
     """The others write by the schema that they know."""
     shop = Registered(tmp_path, "avro")
