@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from kafka import KafkaConsumer
 
+from consumers.base.errors import TransportError
+from consumers.transports.kafka.errors import within
 from consumers.transports.kafka.options import KafkaOptions
 
 __all__ = ["KafkaMember"]
@@ -23,6 +28,10 @@ log = logging.getLogger("headwater")
 _POLL_MS = 200
 _PAUSE_SECONDS = 1.0  # after a failure, before it joins the group again
 _CLOSE_SECONDS = 5.0
+# After that a member that has not joined restarts with a new client. On a busy machine an
+# attempt of the client may never end, and it waits for that. Brokers answer within the session
+# timeout of a member that died.
+_JOIN_SECONDS = 30.0
 
 
 class KafkaMember:
@@ -68,12 +77,23 @@ class KafkaMember:
         consumer = KafkaConsumer(**self._settings)
         try:
             consumer.subscribe([self._topic])
+            joined = time.monotonic()
             while not self._closing.is_set():
                 consumer.poll(timeout_ms=_POLL_MS)
+                if _is_joined(consumer):
+                    joined = time.monotonic()
+                elif time.monotonic() - joined > _JOIN_SECONDS:
+                    raise TransportError(f"not joined within {_JOIN_SECONDS:g} s")
                 given = consumer.assignment()
                 consumer.pause(*given)  # only the membership is needed
                 self._shards = frozenset(part.partition for part in given)
         finally:
             self._shards = frozenset()
             with suppress(Exception):
-                consumer.close(autocommit=False)
+                within(_CLOSE_SECONDS, "close", partial(consumer.close, False, 1000))
+
+
+def _is_joined(consumer: Any) -> bool:
+    """Whether it is a member, maybe without partitions. The client has no public call for that."""
+    stable = getattr(consumer._coordinator, "generation_if_stable", None)
+    return stable is None or stable() is not None

@@ -1,0 +1,71 @@
+"""A member of a consumer group whose client never gets in restarts with a new one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from kafka import TopicPartition
+
+from consumers.transports.kafka import group
+from consumers.transports.kafka.group import KafkaMember
+from tests.waiting import until
+
+
+class Client:
+    """A consumer that joins or never does."""
+
+    made: list[Client]
+    joins: list[bool]
+
+    def __init__(self, **_: Any) -> None:
+        self.joined, self.closed = self.joins[len(self.made)], False
+        self.made.append(self)
+        self._coordinator = SimpleNamespace(generation_if_stable=lambda: 1 if self.joined else None)
+
+    def subscribe(self, topics: list[str]) -> None:
+        self.topics = topics
+
+    def poll(self, timeout_ms: int) -> None:
+        """Nothing comes."""
+
+    def assignment(self) -> set[TopicPartition]:
+        return {TopicPartition(self.topics[0], 0)} if self.joined else set()
+
+    def pause(self, *_: TopicPartition) -> None:
+        """Nothing is read anyway."""
+
+    def close(self, autocommit: bool, timeout_ms: int) -> None:
+        self.closed = True
+
+
+def test_client_that_never_joins_is_replaced(monkeypatch) -> None:
+    """The client waits for its one attempt to join, and that may never end."""
+    Client.made, Client.joins = [], [False, False, True]
+    monkeypatch.setattr(group, "KafkaConsumer", Client)
+    monkeypatch.setattr(group, "_JOIN_SECONDS", 0.05)
+    monkeypatch.setattr(group, "_PAUSE_SECONDS", 0.0)
+    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal")
+    try:
+        until(lambda: member.shards() == {0})
+    finally:
+        member.close()
+
+    assert [client.closed for client in Client.made] == [True, True, True]
+
+
+def test_member_without_partitions_keeps_its_client(monkeypatch) -> None:
+    """A standby has joined, and waits for a partition."""
+    Client.made, Client.joins = [], [True, True]
+    monkeypatch.setattr(Client, "assignment", lambda self: set())
+    polls = []
+    monkeypatch.setattr(Client, "poll", lambda self, timeout_ms: polls.append(timeout_ms))
+    monkeypatch.setattr(group, "KafkaConsumer", Client)
+    monkeypatch.setattr(group, "_JOIN_SECONDS", 0.0)
+    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal")
+    try:
+        until(lambda: len(polls) > 100)
+    finally:
+        member.close()
+
+    assert len(Client.made) == 1
