@@ -9,6 +9,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import ByteCells, joined_numbers
+from consumers.base.cells import joined as joined_cells
+from consumers.base.cells import sizes as sizes_of
+
 __all__ = [
     "NEVER",
     "RECORD_BYTES",
@@ -25,6 +29,7 @@ __all__ = [
     "Uncommitted",
     "credible",
     "followed_by",
+    "joined",
     "picked",
     "ranges_of",
     "record_bytes",
@@ -205,16 +210,16 @@ class Fetched(_Sized):
     partition
         The source of the records.
     offsets, timestamps
-        One per record. Offsets increase and may have gaps.
+        One per record, as a list or `Numbers`. Offsets increase and may have gaps.
     keys, values
-        One per record. None if the record has no key or value.
+        One per record, as a list or `ByteCells`. None if the record has no key or value.
     """
 
     partition: Partition
-    offsets: list[int]
-    timestamps: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
 
     def __post_init__(self) -> None:
         self._keep(None)
@@ -231,7 +236,9 @@ class Fetched(_Sized):
         """Size of each record in bytes."""
         sizes = self._sizes
         if sizes is None or sizes.size != len(self):  # records were added
-            sizes = RECORD_BYTES + _lengths(self.keys) + _lengths(self.values)
+            sizes = np.full(len(self), RECORD_BYTES, dtype=np.int64)
+            for cells in (self.keys, self.values):
+                sizes += np.maximum(sizes_of(cells), 0)
             self._keep(sizes)
         return sizes
 
@@ -245,20 +252,39 @@ class Fetched(_Sized):
         """The first `count` records, or all."""
         if count >= len(self):
             return self
-        columns = (self.offsets, self.timestamps, self.keys, self.values)
-        out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
-        out._keep(self.sizes()[:count])
-        return out
+        return self._part(slice(count))
 
     def shift(self, count: int) -> Fetched:
         """Remove and return the first `count` records."""
+        out, rest = self.split(count)
+        self.offsets, self.timestamps = rest.offsets, rest.timestamps
+        self.keys, self.values = rest.keys, rest.values
+        self._keep(rest.sizes())
+        return out
+
+    def split(self, count: int) -> tuple[Fetched, Fetched]:
+        """The first `count` records, and the rest."""
+        return self._part(slice(count)), self._part(slice(count, None))
+
+    def compact(self) -> Fetched:
+        """The same records; they hold at most about twice the bytes that they have."""
+        keys, values = (
+            cells.compact() if isinstance(cells, ByteCells) else cells
+            for cells in (self.keys, self.values)
+        )
+        out = Fetched(self.partition, self.offsets, self.timestamps, keys, values)
+        out._keep(self._sizes)
+        return out
+
+    def as_lists(self) -> Fetched:
+        """The same records in lists."""
         columns = (self.offsets, self.timestamps, self.keys, self.values)
-        out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
-        sizes = self.sizes()
-        out._keep(sizes[:count])
-        self._keep(sizes[count:])
-        for column in columns:
-            del column[:count]
+        return Fetched(self.partition, *map(list, columns))  # type: ignore[arg-type]
+
+    def _part(self, some: slice) -> Fetched:
+        columns = (self.offsets, self.timestamps, self.keys, self.values)
+        out = Fetched(self.partition, *(column[some] for column in columns))  # type: ignore[arg-type]
+        out._keep(self.sizes()[some])
         return out
 
 
@@ -319,6 +345,23 @@ class Batch:
         return self.partitions[self.source[i]], int(self.offsets[i])
 
 
+def joined(partition: Partition, parts: Sequence[Fetched]) -> Fetched:
+    """The records of all parts of a partition, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Fetched(partition, [], [], [], [])
+    out = Fetched(
+        partition,
+        joined_numbers([part.offsets for part in parts]),
+        joined_numbers([part.timestamps for part in parts]),
+        joined_cells([part.keys for part in parts]),
+        joined_cells([part.values for part in parts]),
+    )
+    out._keep(np.concatenate([part.sizes() for part in parts]))
+    return out
+
+
 def followed_by(records: Sequence[Outgoing], rest: Sequence[Outgoing]) -> Sequence[Outgoing]:
     """These records, and the rest after them. Columns remain columns."""
     if isinstance(records, OutgoingColumns):
@@ -351,11 +394,3 @@ def ranges_of(
 def record_bytes(key: bytes | None, value: bytes | None) -> int:
     """Size of one record in bytes: key, value and the objects that hold them."""
     return len(key or b"") + len(value or b"") + RECORD_BYTES
-
-
-def _lengths(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
-    """The bytes of each; 0 for None."""
-    try:
-        return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
-    except TypeError:
-        return np.fromiter((len(cell or b"") for cell in cells), np.int64, len(cells))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import as_texts, chosen
 from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans, label_of
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 from stream.data.block import Rows
@@ -157,33 +158,14 @@ def _ids(
 ) -> list[str]:
     """The ids of the records, or else their keys. Records without a usable one are not plain."""
     ids = spans.texts(column, np.arange(len(plain)))
-    absent = np.flatnonzero(spans.missing(column) & plain).tolist()
-    if absent:
-        given = [keys[i] or b"" for i in absent]
-        for i, key in zip(absent, _as_texts(given), strict=True):
+    absent = np.flatnonzero(spans.missing(column) & plain)
+    if absent.size:
+        for i, key in zip(absent.tolist(), as_texts(chosen(keys, absent)), strict=True):
             if 0 < len(key) <= LONGEST_ID:
                 ids[i] = key
             else:
                 plain[i] = False
     return ids
-
-
-def _as_texts(keys: list[bytes]) -> list[str]:
-    """The keys as texts; "" for one that is not UTF-8."""
-    try:
-        texts = b"\0".join(keys).decode().split("\0")
-        if len(texts) == len(keys):
-            return texts
-    except UnicodeDecodeError:
-        pass
-    return [_as_text(key) for key in keys]
-
-
-def _as_text(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return ""
 
 
 def compile_decoder() -> None:

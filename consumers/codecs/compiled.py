@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import ByteCells
+from consumers.base.cells import sizes as sizes_of
 from consumers.codecs._kernels.numbers import EXACT_POWER, LEAST, MOST
 from consumers.codecs._kernels.records import (
     PADDING,
@@ -87,21 +89,20 @@ class CompiledDecoder:
     def read(self, values: Sequence[bytes | None]) -> tuple[Floats, Spans, NDArray[np.bool_]]:
         """The numbers and the spans of the plain records, and which ones are plain."""
         n = len(values)
-        try:
-            sizes = np.fromiter(map(len, values), np.int64, n)  # type: ignore[arg-type]
-        except TypeError:
-            values = [value or b"" for value in values]
-            sizes = np.fromiter(map(len, values), np.int64, n)  # type: ignore[arg-type]
+        sizes = np.maximum(sizes_of(values), 0)
         if n and sizes.max() > self._largest:
-            values = [value if len(value or b"") <= self._largest else b"" for value in values]
             sizes[sizes > self._largest] = 0
-        data = NUL.join([*values, bytes(PADDING)])  # type: ignore[list-item]
+            values = _emptied(values, sizes)
+        if isinstance(values, ByteCells):
+            blob = values.packed(gap=1, padding=PADDING)
+        else:
+            data = NUL.join([*(value or b"" for value in values), bytes(PADDING)])
+            blob = np.frombuffer(data, dtype=np.uint8)
         starts = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(sizes + 1, out=starts[1:])
         numbers = np.empty((n, self._numbers))
         spans = np.empty((n, self._spans, 3), dtype=np.int64)
         plain = np.empty(n, dtype=np.bool_)
-        blob = np.frombuffer(data, dtype=np.uint8)
         read_records(blob, starts, self._stamp, self._layout, _powers(), numbers, spans, plain)
         self._stamp += n
         return numbers, Spans(blob, spans), plain
@@ -167,6 +168,13 @@ class Spans:
         out = np.empty(len(texts) + 1, dtype=object)
         out[:-1] = texts if make is None else list(map(make, texts, kinds))
         return out[code]  # the last one is None: no value
+
+
+def _emptied(values: Sequence[bytes | None], sizes: NDArray[np.int64]) -> Sequence[bytes | None]:
+    """The values; those with size 0 without their bytes."""
+    if isinstance(values, ByteCells):
+        return ByteCells(values.data, values.starts, sizes)
+    return [value if size else b"" for value, size in zip(values, sizes.tolist(), strict=True)]
 
 
 def label_of(text: str, kind: int) -> str | int | bool:

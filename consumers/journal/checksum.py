@@ -15,6 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import ByteCells
+from consumers.base.cells import sizes as sizes_of
 from consumers.base.records import Fetched
 
 __all__ = ["RangeChecksum", "checksum", "combined"]
@@ -31,7 +33,7 @@ def checksum(part: Fetched) -> int:
     for numbers in (part.offsets, part.timestamps):
         crc = zlib.crc32(_numbers(numbers), crc)
     for cells in (part.keys, part.values):
-        sizes = _sizes(cells)
+        sizes = sizes_of(cells)
         crc = zlib.crc32(sizes.tobytes(), crc)
         for piece in _joined(cells, sizes):
             crc = zlib.crc32(piece, crc)
@@ -62,9 +64,12 @@ class RangeChecksum:
     def add(self, part: Fetched) -> None:
         """Add the next records."""
         self.count += len(part)
-        fresh: list[Iterable[bytes]] = [[_numbers(part.offsets)], [_numbers(part.timestamps)]]
+        fresh: list[Iterable[bytes | memoryview]] = [
+            [_numbers(part.offsets)],
+            [_numbers(part.timestamps)],
+        ]
         for cells in (part.keys, part.values):
-            sizes = _sizes(cells)
+            sizes = sizes_of(cells)
             fresh += [[sizes.tobytes()], _joined(cells, sizes)]
         for i, pieces in enumerate(fresh):
             crc, length = self._columns[i]
@@ -117,20 +122,17 @@ def _numbers(numbers: Sequence[int]) -> bytes:
     return np.array(numbers, dtype=np.int64).tobytes()
 
 
-def _sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
-    """The size of each cell; -1: there is no cell."""
-    try:
-        return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
-    except TypeError:
-        return np.array([-1 if cell is None else len(cell) for cell in cells], dtype=np.int64)
-
-
-def _joined(cells: Sequence[bytes | None], sizes: NDArray[np.int64]) -> Iterator[bytes]:
+def _joined(
+    cells: Sequence[bytes | None], sizes: NDArray[np.int64]
+) -> Iterator[bytes | memoryview]:
     """All cells in pieces of about `_PIECE` bytes: all in one would need the memory twice."""
     ends = np.maximum(sizes, 0).cumsum()
     cuts = [0, *(np.flatnonzero(np.diff(ends // _PIECE)) + 1).tolist(), len(cells)]
     for start, stop in pairwise(cuts):
-        if stop - start == 1:
-            yield cells[start] or b""
+        some = cells[start:stop]
+        if isinstance(some, ByteCells):
+            yield some.packed().data
+        elif stop - start == 1:
+            yield some[0] or b""
         else:
-            yield b"".join(filter(None, cells[start:stop]))
+            yield b"".join(filter(None, some))

@@ -8,19 +8,21 @@ returned them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import chosen
+from consumers.base.cells import joined as joined_cells
 from consumers.base.records import (
     UNBOUNDED,
     Batch,
     Fetched,
     Partition,
     credible,
-    picked,
+    joined,
     ranges_of,
 )
 
@@ -46,12 +48,12 @@ class _Buffer:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.count = self.nbytes = self.unpacked = 0
-        self._keys, self._values = list[bytes | None](), list[bytes | None]()
+        self._parts = deque[Fetched]()
         self._numbers = np.empty((5, 0), dtype=np.int64)
         self._added: list[NDArray[np.int64]] = []
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return sum(map(len, self._parts))
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -70,17 +72,25 @@ class _Buffer:
             for k, (rows, unpacked) in enumerate(map(measure, part.values)):
                 numbers[ROWS:, k] = max(rows, 1), unpacked
         self._added.append(numbers)
-        self._keys += part.keys
-        self._values += part.values
+        self._parts.append(part)
         self._count(numbers, 1)
 
     def shift(self, count: int) -> Fetched:
         """Remove and return the first `count` records."""
-        numbers, keys, values = self.numbers, self._keys[:count], self._values[:count]
-        del self._keys[:count], self._values[:count]
+        numbers = self.numbers
         taken, self._numbers = numbers[:, :count], numbers[:, count:]
         self._count(taken, -1)
-        return Fetched(self.partition, taken[OFFSET].tolist(), taken[TIME].tolist(), keys, values)
+        parts = []
+        while count:
+            part = self._parts.popleft()
+            if len(part) > count:
+                head, rest = part.split(count)  # the caller may still have the part
+                parts.append(head)
+                self._parts.appendleft(rest.compact())
+                break
+            parts.append(part)
+            count -= len(part)
+        return joined(self.partition, parts)
 
     def _count(self, numbers: NDArray[np.int64], times: int) -> None:
         nbytes, count, unpacked = numbers[BYTES:].sum(axis=1).tolist()
@@ -204,12 +214,12 @@ class Merge:
         n = min(order.size, max_records)
         if wait:
             n = min(n, self._held(buffers, heads, order, ends))
-        joined = np.concatenate(heads, axis=1)
+        numbers = np.concatenate(heads, axis=1)
         if n and self._measure is not None:
-            grown = joined[ROWS, order[:n]].cumsum()
+            grown = numbers[ROWS, order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_records, side="right")))
         if n and sum(each.nbytes + each.unpacked for each in buffers) > max_bytes:
-            grown = (joined[BYTES] + joined[UNPACKED])[order[:n]].cumsum()
+            grown = (numbers[BYTES] + numbers[UNPACKED])[order[:n]].cumsum()
             n = max(1, int(np.searchsorted(grown, max_bytes, side="right")))
         if n == 0:
             return None
@@ -277,25 +287,21 @@ def _cut(
     sizes = np.array([head.shape[1] for head in heads], dtype=np.int64)
     source = np.repeat(np.arange(sizes.size), sizes)[order]
     counts = np.bincount(source, minlength=sizes.size)
-    joined = np.concatenate(heads, axis=1)[:, order]
+    numbers = np.concatenate(heads, axis=1)[:, order]
     # The places of the records after those of earlier buffers that are taken too.
     skipped = (sizes.cumsum() - sizes) - (counts.cumsum() - counts)
-    at = (order - skipped[source]).tolist()
+    at = np.asarray(order - skipped[source], dtype=np.int64)
     taken = np.flatnonzero(counts).tolist()
     parts = [buffers[i].shift(counts[i]) for i in taken]
     source = (np.cumsum(counts > 0) - 1)[source]
     partitions = [part.partition for part in parts]
-    keys, values = (
-        list(chain.from_iterable(getattr(part, name) for part in parts))
-        for name in ("keys", "values")
-    )
     return Batch(
         partitions,
         source,
-        joined[OFFSET],
-        joined[TIME],
-        picked(keys, at),
-        picked(values, at),
-        ranges_of(partitions, source, joined[OFFSET]),
+        numbers[OFFSET],
+        numbers[TIME],
+        chosen(joined_cells([part.keys for part in parts]), at),
+        chosen(joined_cells([part.values for part in parts]), at),
+        ranges_of(partitions, source, numbers[OFFSET]),
         parts,
     )

@@ -129,24 +129,36 @@ def _moments(
 ) -> Iterator[list[Fetched]]:
     """At least `size` records or `max_bytes` at a time, and all of one timestamp together."""
     ends = dict.fromkeys(partitions, 0)
-    columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
+    held: dict[str, list[Outgoing]] = {topic: [] for topic in partitions}
+
+    def fetched() -> list[Fetched]:
+        out = []
+        for topic, partition in partitions.items():
+            records, start = held[topic], ends[topic]
+            ends[topic] += len(records)
+            out.append(
+                Fetched(
+                    partition,
+                    range(start, ends[topic]),
+                    [record.timestamp or 0 for record in records],
+                    [record.key for record in records],
+                    [record.value for record in records],
+                )
+            )
+            held[topic] = []
+        return out
+
     count, latest, left = 0, 0, max_bytes
     for record in feed:
         timestamp = record.timestamp or 0
         if (count >= size or left <= 0) and timestamp > latest:
-            yield list(columns.values())
-            columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
+            yield fetched()
             count, left = 0, max_bytes
-        column = columns[record.topic]
-        column.offsets.append(ends[record.topic])
-        column.timestamps.append(timestamp)
-        column.keys.append(record.key)
-        column.values.append(record.value)
-        ends[record.topic] += 1
+        held[record.topic].append(record)
         count += 1
         left -= record_bytes(record.key, record.value)
         latest = timestamp
-    yield list(columns.values())
+    yield fetched()
 
 
 def report(

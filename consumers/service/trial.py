@@ -185,7 +185,7 @@ class TrialProcesses:
             live.entry.join,
             live.entry.codec,
             live.shard.spec.defaults,
-            list(parts),
+            [part.as_lists() for part in parts],
             now,
             shard.drift_change,
         )

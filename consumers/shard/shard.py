@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.cells import chosen
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible, picked
 from consumers.codecs.columns import ColumnRecords
@@ -379,8 +380,8 @@ class Shard:
         if isinstance(values, ColumnRecords) and not passed:
             x, y = values.observations, values.labels
         else:
-            x = self._observations.decode(picked(keys, observed), picked(values, observed))
-            y = self._labels.decode(picked(keys, labels), picked(values, labels))
+            x = self._observations.decode(chosen(keys, places[0]), chosen(values, places[0]))
+            y = self._labels.decode(chosen(keys, places[1]), chosen(values, places[1]))
         rows = self.learner.prepare(x.rows)
         for k, error in self.learner.refusals(rows).items():
             x.rejected.setdefault(k, RecordError(error.reason, error.detail))

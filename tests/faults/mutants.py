@@ -335,6 +335,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "the merge changes no part that it was given",
+        "consumers/journal/merge.py",
+        "                head, rest = part.split(count)  # the caller may still have the part\n",
+        "                head, rest = part.shift(count), part\n",
+        ("tests/consumers/base/test_cells.py::test_merge_of_cells_is_that_of_lists",),
+    ),
+    Mutant(
         "a commit has a bound in bytes",
         "consumers/journal/merge.py",
         "        if n and sum(each.nbytes + each.unpacked for each in buffers) > max_bytes:\n",

@@ -18,6 +18,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 from numpy.typing import NDArray
 
+from consumers.base.cells import ByteCells, Numbers
 from consumers.base.records import Header, Outgoing, OutgoingColumns
 from consumers.transports.kafka._kernels import find_records, write_records
 from consumers.transports.kafka.codecs import unpacked
@@ -25,7 +26,7 @@ from consumers.transports.kafka.codecs import unpacked
 __all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
 
 _Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
-Columns = tuple[list[int], list[int], list[bytes | None], list[bytes | None]]
+Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes | None]]
 
 _MAGIC = 2
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
@@ -64,14 +65,20 @@ def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> C
         where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "after the last record"
         raise CorruptRecordError(f"record batch at {batch.base_offset}: damaged {where}")
     if batch.timestamp_type == batch.LOG_APPEND_TIME:
-        times = [batch.max_timestamp] * count
+        times = np.full(count, batch.max_timestamp, dtype=np.int64)
     else:
-        times = (parts[:, 0] + batch.first_timestamp).tolist()
-    offsets: list[int] = (parts[:, 1] + batch.base_offset).tolist()
-    keys, values = _cut(data, parts[:, 2:4]), _cut(data, parts[:, 4:6])
+        times = parts[:, 0] + batch.first_timestamp
+    blob = np.frombuffer(data, dtype=np.uint8)
+    keys, values = (
+        ByteCells(
+            blob, parts[:, at], np.where(parts[:, at] < 0, -1, parts[:, at + 1] - parts[:, at])
+        )
+        for at in (2, 4)
+    )
+    found: Sequence[bytes | None] = keys
     if key_header is not None:
-        keys = _keys_from_headers(data, parts, keys, key_header.encode())
-    return offsets, times, keys, values
+        found = _keys_from_headers(data, parts, keys, key_header.encode())
+    return Numbers(parts[:, 1] + batch.base_offset), Numbers(times), found, values
 
 
 def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
@@ -87,7 +94,7 @@ def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
 
 
 def _keys_from_headers(
-    data: bytes, parts: Any, keys: list[bytes | None], name: bytes
+    data: bytes, parts: Any, keys: Sequence[bytes | None], name: bytes
 ) -> list[bytes | None]:
     """The keys, with the values of a header where a record has it. The records are whole."""
     out = list(keys)
@@ -115,13 +122,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number >> 1 ^ -(number & 1), at
         shift += 7
-
-
-def _cut(data: bytes, spans: Any) -> list[bytes | None]:
-    pairs = zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)
-    if (spans[:, 0] >= 0).all():
-        return [data[a:b] for a, b in pairs]
-    return [data[a:b] if a >= 0 else None for a, b in pairs]
 
 
 def written(

@@ -22,8 +22,8 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
-from consumers.base.records import Fetched, Partition
-from consumers.transports.kafka.batches import Columns, columns
+from consumers.base.records import Fetched, Partition, joined
+from consumers.transports.kafka.batches import columns
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
@@ -142,45 +142,38 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     most = 1 << 62  # bytes to which a batch may decompress
     headers: KeyHeaders = NO_KEY_HEADERS
     garbage = _Garbage()  # of the process
-    _rest: tuple[list[Any], ...] = ([], [], [], [])  # decoded and not taken yet
+    _rest: Fetched | None = None  # decoded and not taken yet
 
-    def _maybe_skip_record(self, _: Columns) -> bool:
+    def _maybe_skip_record(self, _: Fetched) -> bool:
         return False  # `_unpack_records` omits records before the position
 
     def take(self, n: int | None = None) -> _Taken:
         """The next `n` records, fewer at the end. When none are left, it is drained."""
         self._maybe_raise_next_inline_exception()
-        chunk = Fetched(Partition(*self.topic_partition), [], [], [], [])
-        into: tuple[list[Any], ...] = (
-            chunk.offsets,
-            chunk.timestamps,
-            chunk.keys,
-            chunk.values,
-        )
-        limit = n or 1 << 62
+        parts: list[Fetched] = []
+        left = n or 1 << 62
         try:
-            while len(chunk) < limit:
-                if not self._rest[0]:
-                    found = next(self.record_iterator, None)
-                    if found is None:
-                        self.drain()
-                        break
-                    self._rest = found
-                some = limit - len(chunk)
-                for column, rest in zip(into, self._rest, strict=True):
-                    column += rest[:some]
-                    del rest[:some]
-                if chunk.offsets:
-                    self.next_fetch_offset = chunk.offsets[-1] + 1
+            while left > 0:
+                rest, self._rest = self._rest or next(self.record_iterator, None), None
+                if rest is None:
+                    self.drain()
+                    break
+                part = rest
+                if len(rest) > left:
+                    part, self._rest = rest.shift(left), rest
+                parts.append(part)
+                left -= len(part)
+                self.next_fetch_offset = part.offsets[-1] + 1
         except Exception as error:
-            if not chunk.offsets:
+            if not parts:
                 raise
             self._next_inline_exception = error  # raised by the next call, as the client does
+        chunk = joined(Partition(*self.topic_partition), parts)
         self.records_read += len(chunk)
         return _Taken(chunk)
 
-    def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Columns]:
-        """Columns of each batch of committed records."""
+    def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Fetched]:
+        """The records of each batch that has committed ones."""
         last = None
         while (batch := records.next_batch()) is not None:
             last = batch
@@ -200,12 +193,13 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
                 raise type(error)(f"{error} ({where})") from None
             self.bytes_read += batch.size_in_bytes
-            self.garbage.grow(sum(map(len, filter(None, found[3]))))
-            before = bisect_left(found[0], self.fetch_offset)
+            part = Fetched(Partition(*tp), *found)
+            self.garbage.grow(part.nbytes)
+            before = bisect_left(part.offsets, self.fetch_offset)
             if before:  # a fetch returns whole batches
-                for column in found:
-                    del column[:before]
-            yield found
+                part.shift(before)
+            if len(part):
+                yield part
         if last is not None and last.magic == 2:
             self.next_fetch_offset = last.next_offset  # compaction may remove last records
 

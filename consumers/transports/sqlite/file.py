@@ -19,7 +19,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import msgspec
+import numpy as np
 
+from consumers.base.cells import Numbers
 from consumers.base.errors import TransportError
 from consumers.base.records import (
     Fetched,
@@ -28,6 +30,7 @@ from consumers.base.records import (
     OutgoingColumns,
     Partition,
     Record,
+    joined,
     record_bytes,
 )
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
@@ -346,15 +349,12 @@ class Database:
         return found
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
-        """Records from `start`: at least one, at most `limit` and `max_bytes`. None at the end
-        of the partition."""
-        found = Fetched(partition, [], [], [], [])
-        for first, columns in self._fitting(partition, start, limit, max_bytes, headers=False):
-            found.offsets.extend(range(first, first + len(columns.keys)))
-            found.timestamps.extend(columns.timestamps)
-            found.keys.extend(columns.keys)
-            found.values.extend(columns.values)
-        return found if found.offsets else None
+        """Records from `start`: at least one, at most `limit` and `max_bytes`. None at the end."""
+        parts = []
+        for first, found in self._fitting(partition, start, limit, max_bytes, headers=False):
+            offsets = Numbers(np.arange(first, first + len(found.keys)))
+            parts.append(Fetched(partition, offsets, found.timestamps, found.keys, found.values))
+        return joined(partition, parts) if parts else None
 
     def fetch_records(
         self, partition: Partition, start: int, limit: int, max_bytes: int

@@ -76,7 +76,9 @@ def test_transport_writes_columns_as_it_writes_their_records(transport, rest, tm
             places = [Partition("out", n) for n in range(3)] + [Partition("dead", 0)]
             ends = log.end_offsets(places)
             chunks = list(log.read(dict.fromkeys(places, 0), ends))
-            found.append(sorted((c.partition, c.offsets, c.keys, c.values) for c in chunks))
+            found.append(
+                sorted((c.partition, *map(list, (c.offsets, c.keys, c.values))) for c in chunks)
+            )
             if isinstance(log, SqliteLog):
                 query = "SELECT id, count, newest, data FROM batches ORDER BY id"
                 found[-1] += log._database._connection.execute(query).fetchall()

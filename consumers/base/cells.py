@@ -1,0 +1,201 @@
+"""Numbers and bytes of many records, which become objects of Python only when they are asked for.
+
+Both are sequences like the lists that they stand for, and equal to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ByteCells", "Numbers", "as_texts", "chosen", "joined", "joined_numbers", "sizes"]
+
+NUL = b"\0"
+
+
+class _Like(Sequence[Any]):
+    """A sequence that is equal to any other one with equal values."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
+            return len(self) == len(other) and list(self) == list(other)
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Numbers(_Like):
+    """Integers in an array of int64.
+
+    Examples
+    --------
+    >>> offsets = Numbers(np.array([3, 4, 6]))
+    >>> offsets[-1], offsets[1:], offsets == [3, 4, 6]
+    (6, [4, 6], True)
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[np.int64]) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Numbers: ...
+    def __getitem__(self, at: int | slice) -> int | Numbers:
+        return Numbers(self.array[at]) if isinstance(at, slice) else int(self.array[at])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.array.tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.array.astype(dtype or np.int64, copy=bool(copy))
+
+
+class ByteCells(_Like):
+    """Keys or values of records as places in bytes.
+
+    Parameters
+    ----------
+    data
+        uint8: bytes that contain the cells. They are never changed.
+    starts, sizes
+        int64 (n,): where each cell starts, and its bytes; size -1: no cell.
+
+    Examples
+    --------
+    >>> data = np.frombuffer(b"abcd", dtype=np.uint8)
+    >>> cells = ByteCells(data, np.array([0, 2, 0]), np.array([2, 2, -1]))
+    >>> cells[1], cells.take(np.array([1, 0])), cells == [b"ab", b"cd", None]
+    (b'cd', [b'cd', b'ab'], True)
+    """
+
+    __slots__ = ("data", "sizes", "starts")
+
+    def __init__(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> None:
+        data.flags.writeable = False  # so that kernels are compiled for one type of arrays
+        self.data = data
+        self.starts, self.sizes = np.ascontiguousarray(starts), np.ascontiguousarray(sizes)
+
+    def __len__(self) -> int:
+        return self.sizes.size
+
+    @overload
+    def __getitem__(self, at: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> ByteCells: ...
+    def __getitem__(self, at: int | slice) -> bytes | ByteCells | None:
+        if isinstance(at, slice):
+            return ByteCells(self.data, self.starts[at], self.sizes[at])
+        start, size = int(self.starts[at]), int(self.sizes[at])
+        return None if size < 0 else self.data[start : start + size].tobytes()
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The bytes of each cell; 0 for none."""
+        return np.maximum(self.sizes, 0)
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        lengths, data = self.lengths, self.packed().tobytes()
+        ends = lengths.cumsum()
+        pairs = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+        if (self.sizes >= 0).all():
+            return (data[a:b] for a, b in pairs)
+        given = (self.sizes >= 0).tolist()
+        return (data[a:b] if there else None for (a, b), there in zip(pairs, given, strict=True))
+
+    def take(self, at: NDArray[np.int64]) -> ByteCells:
+        """The cells at these places."""
+        return ByteCells(self.data, self.starts[at], self.sizes[at])
+
+    def packed(self, gap: int = 0, padding: int = 0) -> NDArray[np.uint8]:
+        """The bytes of all cells, each followed by `gap` bytes 0; then `padding` more."""
+        from consumers.base._kernels import pack  # numba, which most commands do not need
+
+        size = int(self.lengths.sum()) + gap * len(self) + padding
+        out = np.empty(size, dtype=np.uint8)
+        pack(self.data, self.starts, self.sizes, gap, out)
+        out.flags.writeable = False
+        return out
+
+    def compact(self) -> ByteCells:
+        """The same cells, without other bytes if these are more than half."""
+        lengths = self.lengths
+        if 2 * int(lengths.sum()) >= self.data.size:
+            return self
+        return ByteCells(self.packed(), lengths.cumsum() - lengths, self.sizes)
+
+
+def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The bytes of each cell; -1 for None."""
+    if isinstance(cells, ByteCells):
+        return cells.sizes
+    try:
+        return np.fromiter(map(len, cells), np.int64, len(cells))  # type: ignore[arg-type]
+    except TypeError:
+        found = (-1 if cell is None else len(cell) for cell in cells)
+        return np.fromiter(found, np.int64, len(cells))
+
+
+def chosen(cells: Sequence[bytes | None], at: NDArray[np.int64]) -> Sequence[bytes | None]:
+    """The cells at these places."""
+    if isinstance(cells, ByteCells):
+        return cells.take(at)
+    return list(map(cells.__getitem__, at.tolist()))
+
+
+def joined(parts: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
+    """The cells of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    every = [part for part in parts if isinstance(part, ByteCells)]
+    if not every or len(every) < len(parts):
+        return [cell for part in parts for cell in part]
+    data = np.concatenate([part.packed() for part in every])
+    lengths = np.concatenate([part.lengths for part in every])
+    sizes = np.concatenate([part.sizes for part in every])
+    return ByteCells(data, lengths.cumsum() - lengths, sizes)
+
+
+def joined_numbers(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    """The numbers of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Numbers(np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]))
+
+
+def as_texts(cells: Sequence[bytes | None]) -> list[str]:
+    """The cells as texts; "" for none, and for one that is not UTF-8."""
+    if not len(cells):
+        return []
+    try:
+        if isinstance(cells, ByteCells):
+            data = cells.packed(gap=1)[:-1].tobytes()
+        else:
+            data = NUL.join([cell or b"" for cell in cells])
+        texts = data.decode().split("\0")
+        if len(texts) == len(cells):
+            return texts
+    except UnicodeDecodeError:
+        pass
+    return [_as_text(cell or b"") for cell in cells]
+
+
+def _as_text(cell: bytes) -> str:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return ""
