@@ -1,4 +1,4 @@
-"""ByteCells of a CSV -> values. Pure.
+"""Cells of a CSV -> values. Pure.
 
 Rule: the first cells of a column decide how all of it is read, so that a number does not become a
 text from one row to the next. A later cell of another kind stays a string.

@@ -175,7 +175,8 @@ def rehearse() -> None:
     """Write and read one record, so that the kernels are compiled."""
     for builder, _ in written([Outgoing("", b"", b"", 0)], compression=0, batch_size=_HEADER):
         builder.close()
-        columns(DefaultRecordBatch(builder.buffer()))
+        _, _, keys, _ = columns(DefaultRecordBatch(builder.buffer()))
+        list(keys)
 
 
 def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRecordsBuilder:
