@@ -100,14 +100,14 @@ def parted(value: bytes) -> tuple[list[bytes], bytes]:
 
 def fields_of(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Name and bytes of each header with its folded lines; b"" for a line that is no header."""
-    name, held = b"", b""
+    name, held = b"", list[bytes]()
     for line in lines:
         if line[:1] in (b" ", b"\t") and held:
-            held += line
+            held.append(line)
             continue
         if held:
-            yield name, held
+            yield name, b"".join(held)
         match = _NAME.match(line)
-        name, held = (match[1] if match else b""), line
+        name, held = (match[1] if match else b""), [line] if line else []
     if held:
-        yield name, held
+        yield name, b"".join(held)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from consumers.mail import limits
 from consumers.mail.charsets import decoded
 from consumers.mail.document import mail_document, mail_id
+from consumers.mail.envelope import bare, fields_of, mail_key
 from consumers.mail.fields import FIELDS
 from consumers.mail.headers import address_of
 from consumers.mail.links import link_of, urls_in
@@ -185,6 +186,27 @@ def test_large_mails_end_soon(value: bytes) -> None:
     check(made)
     assert made["size"] == len(value)
     assert perf_counter() - began < 10
+
+
+def test_header_of_many_lines_is_read_once() -> None:
+    """A million folded lines in linear time; 10 s is a bound for a busy machine."""
+    folded = b"X: a\r\n" + b" b\r\n" * 1_000_000
+    began = perf_counter()
+
+    assert bare(folded) == folded
+    assert mail_key(b"Message-ID: <7@x.org>\r\n" + folded).startswith("7@x.org#")
+    assert perf_counter() - began < 10
+
+
+@pytest.mark.parametrize("lines", ["", " a", "X:1", " a|X:1| b", "X:1|\tb| c|Y: 2|no header| d|Z:"])
+def test_fields_are_the_headers_with_their_folds(lines: str) -> None:
+    given = [line.encode() for line in lines.split("|") if line]
+    fields = list(fields_of(given))
+
+    assert b"".join(field for _, field in fields) == b"".join(given)
+    assert [name for name, _ in fields if name] == [
+        line.partition(b":")[0] for line in given if b":" in line
+    ]
 
 
 def test_ids_come_from_the_headers_only() -> None:
