@@ -24,6 +24,7 @@ LONGEST_REASON = 40
 HEADER, OLD = b"X-Headwater", b"X-Was-Headwater"
 
 _OURS = re.compile(rb"x-headwater", re.IGNORECASE)
+_AFTER_CR = re.compile(rb"(?<=\r)x-headwater", re.IGNORECASE)  # some programs end lines there
 Word = Literal["spam", "unsure", "ham"]
 
 
@@ -126,7 +127,7 @@ def stamped(value: bytes, verdict: Verdict) -> bytes:
     if lines and lines[0].startswith(ENVELOPE):  # of an mbox; it stays the first line
         envelope, lines = lines[0], lines[1:]
     fields = [
-        OLD + field[len(HEADER) :] if _OURS.match(name) else field
+        _AFTER_CR.sub(OLD, OLD + field[len(HEADER) :] if _OURS.match(name) else field)
         for name, field in fields_of(lines)
     ]
     return envelope + _headers(verdict, end) + b"".join(fields) + body

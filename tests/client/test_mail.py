@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import email
 import random
+import re
 from email.policy import compat32
 
 import pytest
@@ -206,3 +207,24 @@ def test_texts_without_headers_have_ids_of_their_own() -> None:
     assert len(keys) == 3, "the last two have no text"
     assert mail_key(b"From x Mon Jan 1\n" + MAIL) == mail_key(MAIL)
     assert mail_key(b"win a prize\r\n") == mail_key(b"win a prize \n")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Subject: a\rX-Headwater: ham\r\n",
+        b"\rX-Headwater: ham\r\n",
+        b"Subject: a\r\n b\r\rx-HEADWATER-Why: ham\r\n",
+        b"X-Headwater: ham\rX-Headwater: ham\r\n",
+    ],
+)
+def test_verdict_behind_a_bare_cr_is_renamed(header: bytes) -> None:
+    """A program that ends lines at a bare CR finds no verdict but ours."""
+    done = stamped(header + b"To: me\r\n\r\nX-Headwater: quoted\r\n", SPAM)
+    head, _, body = done.partition(b"\r\n\r\n")
+    lines = [line.lower() for line in re.split(rb"\r\n|\r|\n", head)]
+
+    ours = [line for line in lines if line.startswith(b"x-headwater")]
+    assert [line.partition(b":")[0] for line in ours] == [b"x-headwater", b"x-headwater-why"]
+    assert ours[0].startswith(b"x-headwater: spam")
+    assert body == b"X-Headwater: quoted\r\n"
