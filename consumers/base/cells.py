@@ -11,9 +11,17 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteCells", "Numbers", "as_texts", "chosen", "joined", "joined_numbers", "sizes"]
-
-NUL = b"\0"
+__all__ = [
+    "ByteCells",
+    "Numbers",
+    "as_texts",
+    "chosen",
+    "joined",
+    "joined_numbers",
+    "packed",
+    "picked",
+    "sizes",
+]
 
 
 class _Like(Sequence[Any]):
@@ -109,7 +117,7 @@ class ByteCells(_Like):
         return np.maximum(self.sizes, 0)
 
     def __iter__(self) -> Iterator[bytes | None]:
-        lengths, data = self.lengths, self.packed().tobytes()
+        lengths, data = self.lengths, packed(self).tobytes()
         ends = lengths.cumsum()
         pairs = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
         if (self.sizes >= 0).all():
@@ -121,22 +129,34 @@ class ByteCells(_Like):
         """The cells at these places."""
         return ByteCells(self.data, self.starts[at], self.sizes[at])
 
-    def packed(self, gap: int = 0, padding: int = 0) -> NDArray[np.uint8]:
-        """The bytes of all cells, each followed by `gap` bytes 0; then `padding` more."""
-        from consumers.base._kernels import pack  # numba, which most commands do not need
-
-        size = int(self.lengths.sum()) + gap * len(self) + padding
-        out = np.empty(size, dtype=np.uint8)
-        pack(self.data, self.starts, self.sizes, gap, out)
-        out.flags.writeable = False
-        return out
-
     def compact(self) -> ByteCells:
         """The same cells, without other bytes if these are more than half."""
-        lengths = self.lengths
-        if 2 * int(lengths.sum()) >= self.data.size:
+        if 2 * int(self.lengths.sum()) >= self.data.size:
             return self
-        return ByteCells(self.packed(), lengths.cumsum() - lengths, self.sizes)
+        return _in_a_row(packed(self), self.sizes)
+
+
+def packed(cells: Sequence[bytes | None], gap: int = 0, padding: int = 0) -> NDArray[np.uint8]:
+    """The bytes of all cells, each followed by `gap` bytes 0; then `padding` more."""
+    if not isinstance(cells, ByteCells):
+        try:
+            data = bytes(gap).join([*cells, bytes(padding)])  # type: ignore[list-item]
+        except TypeError:
+            data = bytes(gap).join([*(cell or b"" for cell in cells), bytes(padding)])
+        return np.frombuffer(data, dtype=np.uint8)
+    from consumers.base._kernels import pack  # numba, which most commands do not need
+
+    size = int(cells.lengths.sum()) + gap * len(cells) + padding
+    out = np.empty(size, dtype=np.uint8)
+    pack(cells.data, cells.starts, cells.sizes, gap, out)
+    out.flags.writeable = False
+    return out
+
+
+def _in_a_row(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> ByteCells:
+    """Cells that are one after the other."""
+    lengths = np.maximum(sizes, 0)
+    return ByteCells(data, lengths.cumsum() - lengths, sizes)
 
 
 def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
@@ -150,11 +170,16 @@ def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
         return np.fromiter(found, np.int64, len(cells))
 
 
+def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
+    """The values at these places."""
+    return list(map(values.__getitem__, at))
+
+
 def chosen(cells: Sequence[bytes | None], at: NDArray[np.int64]) -> Sequence[bytes | None]:
     """The cells at these places."""
     if isinstance(cells, ByteCells):
         return cells.take(at)
-    return list(map(cells.__getitem__, at.tolist()))
+    return picked(cells, at.tolist())
 
 
 def joined(parts: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
@@ -164,10 +189,8 @@ def joined(parts: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
     every = [part for part in parts if isinstance(part, ByteCells)]
     if not every or len(every) < len(parts):
         return [cell for part in parts for cell in part]
-    data = np.concatenate([part.packed() for part in every])
-    lengths = np.concatenate([part.lengths for part in every])
-    sizes = np.concatenate([part.sizes for part in every])
-    return ByteCells(data, lengths.cumsum() - lengths, sizes)
+    data = np.concatenate([packed(part) for part in every])
+    return _in_a_row(data, np.concatenate([part.sizes for part in every]))
 
 
 def joined_numbers(parts: Sequence[Sequence[int]]) -> Sequence[int]:
@@ -182,11 +205,7 @@ def as_texts(cells: Sequence[bytes | None]) -> list[str]:
     if not len(cells):
         return []
     try:
-        if isinstance(cells, ByteCells):
-            data = cells.packed(gap=1)[:-1].tobytes()
-        else:
-            data = NUL.join([cell or b"" for cell in cells])
-        texts = data.decode().split("\0")
+        texts = packed(cells, gap=1)[:-1].tobytes().decode().split("\0")
         if len(texts) == len(cells):
             return texts
     except UnicodeDecodeError:

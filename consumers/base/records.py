@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ __all__ = [
     "credible",
     "followed_by",
     "joined",
-    "picked",
     "ranges_of",
     "record_bytes",
 ]
@@ -235,7 +234,7 @@ class Fetched(_Sized):
     def sizes(self) -> NDArray[np.int64]:
         """Size of each record in bytes."""
         sizes = self._sizes
-        if sizes is None or sizes.size != len(self):  # records were added
+        if sizes is None:
             sizes = np.full(len(self), RECORD_BYTES, dtype=np.int64)
             for cells in (self.keys, self.values):
                 sizes += np.maximum(sizes_of(cells), 0)
@@ -372,11 +371,6 @@ def followed_by(records: Sequence[Outgoing], rest: Sequence[Outgoing]) -> Sequen
 def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
     """The timestamps. Those more than a minute ahead of the clock `now` become `NEVER`."""
     return np.where(timestamps > now + CLOCK_SLACK_MS, NEVER, timestamps)
-
-
-def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
-    """The values at these places."""
-    return list(map(values.__getitem__, at))
 
 
 def ranges_of(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import ByteCells
+from consumers.base.cells import ByteCells, packed
 from consumers.base.cells import sizes as sizes_of
 from consumers.codecs._kernels.numbers import EXACT_POWER, LEAST, MOST
 from consumers.codecs._kernels.records import (
@@ -30,7 +30,6 @@ from stream.data.rows import Floats
 
 __all__ = ["CompiledDecoder", "JsonField", "JsonKind", "Spans", "label_of"]
 
-NUL = b"\0"
 WORD = 2**64 - 1
 
 
@@ -93,11 +92,7 @@ class CompiledDecoder:
         if n and sizes.max() > self._largest:
             sizes[sizes > self._largest] = 0
             values = _emptied(values, sizes)
-        if isinstance(values, ByteCells):
-            blob = values.packed(gap=1, padding=PADDING)
-        else:
-            data = NUL.join([*(value or b"" for value in values), bytes(PADDING)])
-            blob = np.frombuffer(data, dtype=np.uint8)
+        blob = packed(values, gap=1, padding=PADDING)
         starts = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(sizes + 1, out=starts[1:])
         numbers = np.empty((n, self._numbers))

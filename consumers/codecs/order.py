@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.records import picked
+from consumers.base.cells import picked
 from consumers.codecs.json import DecodedLabels, DecodedObservations
 from stream.evaluate.progressive import Events
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import ByteCells
+from consumers.base.cells import packed
 from consumers.base.cells import sizes as sizes_of
 from consumers.base.records import Fetched
 
@@ -130,9 +130,4 @@ def _joined(
     cuts = [0, *(np.flatnonzero(np.diff(ends // _PIECE)) + 1).tolist(), len(cells)]
     for start, stop in pairwise(cuts):
         some = cells[start:stop]
-        if isinstance(some, ByteCells):
-            yield some.packed().data
-        elif stop - start == 1:
-            yield some[0] or b""
-        else:
-            yield b"".join(filter(None, some))
+        yield (some[0] or b"") if len(some) == 1 else packed(some).data

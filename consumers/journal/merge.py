@@ -47,13 +47,13 @@ class _Buffer:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.count = self.nbytes = self.unpacked = 0
+        self.count = self.nbytes = self.unpacked = self._records = 0
         self._parts = deque[Fetched]()
         self._numbers = np.empty((5, 0), dtype=np.int64)
         self._added: list[NDArray[np.int64]] = []
 
     def __len__(self) -> int:
-        return sum(map(len, self._parts))
+        return self._records
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -96,6 +96,7 @@ class _Buffer:
         nbytes, count, unpacked = numbers[BYTES:].sum(axis=1).tolist()
         self.nbytes += times * nbytes
         self.count += times * count
+        self._records += times * numbers.shape[1]
         self.unpacked += times * unpacked
 
 

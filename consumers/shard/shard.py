@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import chosen
+from consumers.base.cells import chosen, picked
 from consumers.base.errors import RecordError
-from consumers.base.records import NEVER, Batch, Partition, credible, picked
+from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order

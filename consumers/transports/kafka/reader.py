@@ -17,11 +17,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
+from consumers.base.cells import sizes
 from consumers.base.records import Fetched, Partition, joined
 from consumers.transports.kafka.batches import columns
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
@@ -193,8 +195,8 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
                 raise type(error)(f"{error} ({where})") from None
             self.bytes_read += batch.size_in_bytes
+            self.garbage.grow(int(np.maximum(sizes(found[3]), 0).sum()))
             part = Fetched(Partition(*tp), *found)
-            self.garbage.grow(part.nbytes)
             before = bisect_left(part.offsets, self.fetch_offset)
             if before:  # a fetch returns whole batches
                 part.shift(before)

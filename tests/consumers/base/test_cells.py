@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.base.cells import ByteCells, Numbers, as_texts, chosen, joined, joined_numbers, sizes
+from consumers.base.cells import (
+    ByteCells,
+    Numbers,
+    as_texts,
+    chosen,
+    joined,
+    joined_numbers,
+    packed,
+    sizes,
+)
 from consumers.base.records import Fetched, Partition
 from consumers.base.records import joined as joined_records
 from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind
@@ -50,9 +59,11 @@ def test_cells_are_chosen_and_packed(values, data) -> None:
     at = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=12))
     places = np.array(at, dtype=np.int64)
     assert chosen(cells, places) == [values[i] for i in at] == chosen(values, places)
-    assert cells.packed().tobytes() == b"".join(value or b"" for value in values)
+    whole = b"".join(value or b"" for value in values)
     terminated = b"".join((value or b"") + b"\0" for value in values)
-    assert cells.packed(gap=1, padding=3).tobytes() == terminated + bytes(3)
+    for each in (cells, values):
+        assert packed(each).tobytes() == whole
+        assert packed(each, gap=1, padding=3).tobytes() == terminated + bytes(3)
 
 
 @given(parts=st.lists(st.tuples(LISTS, st.booleans()), min_size=1, max_size=4))
