@@ -346,7 +346,10 @@ def _of_union(value: Any, branches: list[Any], named: Mapping[str, Any]) -> Any:
     for branch in branches:
         try:
             typed = _typed(value, branch, named)
-            if validate(typed, branch, raise_errors=False, strict=False):
+            whole = named.get(branch, branch) if isinstance(branch, str) else branch
+            if isinstance(whole, dict):  # as parsed, it knows the types that it names
+                whole = {**whole, "__fastavro_parsed": True, "__named_schemas": named}
+            if validate(typed, whole, raise_errors=False, strict=False):
                 return typed
         except (TypeError, ValueError, KeyError, OverflowError):
             continue

@@ -11,6 +11,7 @@ import pytest
 
 from consumers.codecs.framing import framed
 from consumers.codecs.registry import wire_format
+from consumers.codecs.schemas import StoredSchema
 from tests.consumers.codecs.test_wire_formats import AVRO_TYPES, PROTO, documents, stored
 
 ANY = {"type": "long", "logicalType": "timestamp-millis"}
@@ -86,6 +87,25 @@ def test_avro_value_that_does_not_fit_is_refused(kind, value) -> None:
 
     with pytest.raises(ValueError, match="does not fit the Avro schema"):
         wire.writer(schema)({"x": value})
+
+
+def test_avro_type_of_a_union_may_be_named_only() -> None:
+    """It is of a referenced schema, or defined in an earlier field, also inside another branch."""
+    more = {"type": "record", "name": "More", "fields": [{"name": "note", "type": "string"}]}
+    inside = {"type": "record", "name": "In", "fields": [{"name": "m", "type": "More"}]}
+    fields = [{"name": "x", "type": ["null", "More"]}, {"name": "y", "type": ["null", inside]}]
+    wire = wire_format("avro")
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    referred = wire.compiled(StoredSchema("AVRO", text, (("More", json.dumps(more)),)))
+    first = [{"name": "z", "type": more}]
+    own = stored(wire, json.dumps({"type": "record", "name": "R", "fields": [*first, *fields]}))
+    value = {"x": {"note": "n"}, "y": {"m": {"note": "o"}}}
+
+    for schema, document in ((referred, value), (own, {"z": {"note": "a"}, **value})):
+        written = wire.writer(schema)(document)
+        assert documents(wire, schema)(framed(5, written)) == document
+        with pytest.raises(ValueError, match="x: expected null or More"):
+            wire.writer(schema)({**document, "x": {"note": 5}})
 
 
 def test_avro_refusal_names_the_field() -> None:
