@@ -93,6 +93,8 @@ def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
 
     return [
         *(Route(_pattern(o.path), handler(o), methods=[o.method]) for o in OPERATIONS),
+        # The document of the protocol has a slash at its end, the protocol's text has not.
+        *(Route("/v2/", handler(o), methods=[o.method]) for o in OPERATIONS if o.path == "/v2"),
         Route("/openapi.json", openapi),
         Route("/docs", docs),
     ]

@@ -1,12 +1,26 @@
-"""The Open Inference Protocol, as its published schema and its clients use it."""
+"""The Open Inference Protocol, as its published schema and its clients use it.
+
+`open_inference_rest.yaml` is the document that KServe publishes, unchanged: of
+kserve/open-inference-protocol, commit d49cc23, under the Apache License 2.0 that it names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
+import schemathesis
+import yaml
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    response_headers_conformance,
+    response_schema_conformance,
+)
 
 from tests.waiting import until
 from tests.web.living import living
@@ -25,6 +39,63 @@ def client(tmp_path_factory) -> Iterator[httpx.Client]:
 def tensor(name: str, data: list[Any], datatype: str = "FP64", **other: Any) -> dict[str, Any]:
     """One input."""
     return {"name": name, "shape": [len(data)], "datatype": datatype, "data": data, **other}
+
+
+PUBLISHED = yaml.safe_load(Path(__file__).with_name("open_inference_rest.yaml").read_text())
+PATHS = {  # of the service, by the names that the document has for them; it has no versions
+    path.replace("/versions/${MODEL_VERSION}", "").replace("${MODEL_NAME}", "svc"): operations
+    for path, operations in PUBLISHED["paths"].items()
+}
+
+
+def conforms(name: str, answer: httpx.Response) -> Any:
+    """The body of an answer, which the published schema of this name accepts."""
+    schema = {**PUBLISHED, "$ref": f"#/components/schemas/{name}"}
+    found = answer.json()
+    jsonschema_rs.Draft4Validator(schema).validate(found)
+    return found
+
+
+def test_answers_are_of_the_published_schema(client) -> None:
+    """Every kind of answer that the document has."""
+    records, model = [tensor("a", [1.0, None]), tensor("b", [0.3, 2.0])], "/v2/models/svc"
+    asked = {"id": "42", "inputs": records, "parameters": {"x": 1}}
+
+    assert conforms("metadata_server_response", client.get("/v2/"))["name"] == "headwater"
+    conforms("metadata_model_response", client.get(model))
+    conforms("metadata_model_error_response", client.get("/v2/models/other"))
+    for more in ({}, {"outputs": [{"name": "probabilities"}]}):
+        answer = conforms("inference_response", client.post(f"{model}/infer", json=asked | more))
+        assert answer["id"] == "42"
+    for wrong in ({}, {"inputs": []}, {"inputs": [{"name": "a"}]}, 3):
+        refused = client.post(f"{model}/infer", json=wrong)
+        assert refused.status_code == 400
+        assert conforms("inference_error_response", refused)["error"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_requests_of_the_published_document_are_answered_by_it(client, path: str) -> None:
+    """Also those that are not of its schemas: a client error of its form."""
+    operations = {k: v for k, v in PATHS[path].items() if k != "parameters"}
+    document = schemathesis.openapi.from_dict({**PUBLISHED, "paths": {path: operations}})
+    document.config.update(base_url=str(client.base_url))
+    (method,) = operations
+
+    @seed(1)
+    @settings(
+        max_examples=60,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=document[path][method].as_strategy())
+    def ask(case: Any) -> None:
+        case.call_and_validate(
+            checks=[not_a_server_error, response_schema_conformance, response_headers_conformance]
+        )
+
+    ask()
 
 
 def test_server_and_model_describe_themselves(client) -> None:
