@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import sqlite3
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -110,6 +111,32 @@ def test_bytes_of_all_bodies_are_bounded() -> None:
         assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "1"})
         assert held.left == 2
     assert held.left == 10
+
+
+def test_further_request_is_refused_while_two_wait(service) -> None:
+    """429 with Retry-After and a count; those that wait for the log are answered when it is free,
+    and so is everybody after them."""
+    before = refusals(service)["requests"]
+    assert service.directory is not None
+    log = service.directory / "log.db"
+    with (
+        closing(sqlite3.connect(log, isolation_level=None)) as other,
+        ExitStack() as both,
+        httpx.Client(base_url=service.url, timeout=PATIENCE) as client,
+    ):
+        other.execute("BEGIN IMMEDIATE")  # another process writes
+        waiting = [
+            both.enter_context(begun(service.url, written, len(written), "/v1/observations"))
+            for written in (b'{"id": "w1", "a": 1.0}', b'{"id": "w2", "a": 1.0}')
+        ]
+        refused = until(lambda: (a := client.get("/v1/model")).status_code != 200 and a)
+        other.execute("ROLLBACK")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["detail"] == "too many requests are being answered; ask again"
+        for one in waiting:
+            assert one.recv(12) == b"HTTP/1.1 202"
+        assert client.get("/v1/model").status_code == 200
+    until(lambda: refusals(service)["requests"] > before)
 
 
 @pytest.mark.parametrize("more", ["", "expect: 100-continue\r\n"])

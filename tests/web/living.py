@@ -50,8 +50,8 @@ port = 0
 class Living:
     """A running service, and the log that feeds it."""
 
-    def __init__(self, runner: Runner, feed: Any, url: str) -> None:
-        self.runner, self._feed, self.url = runner, feed, url
+    def __init__(self, runner: Runner, feed: Any, url: str, directory: Path | None = None) -> None:
+        self.runner, self._feed, self.url, self.directory = runner, feed, url, directory
         self._sent = 0
 
     @property
@@ -163,7 +163,7 @@ def living(
             thread.start()
             try:
                 until(lambda: runner.health().ready)
-                yield Living(runner, feed, str(url))
+                yield Living(runner, feed, str(url), directory)
             finally:
                 stop.set()
                 thread.join(20)
