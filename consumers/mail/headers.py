@@ -125,8 +125,9 @@ def received_words(values: Sequence[str]) -> str:
     for value in values[: limits.MOST_HOPS]:
         value = value[: limits.LONGEST_HEADER]
         words = value.split()
-        for at in [at for at, word in enumerate(words[:-1]) if word in _ROLES]:
-            role, word = words[at], words[at + 1]
+        for role, word in zip(words, words[1:], strict=False):  # each with the next one
+            if role not in _ROLES:
+                continue
             if role == "with":
                 out.append(f"with_{word_of(word)}")
             else:

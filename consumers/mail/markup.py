@@ -68,19 +68,19 @@ def read_markup(markup: str) -> Markup:
     size, images, forms, flags = counts.tolist()
     tree = parser(copied[:size].tobytes())
     links = [
-        (target, node.text())
+        (target, node.text_lexbor())
         for node in tree.tags("a")
         if (target := node.attributes.get("href")) is not None
     ]
     hidden = _taken(tree) if flags & flag.HIDING else []
     if flags & flag.TITLE:
-        hidden += [node.text() for node in tree.css("head title")]
+        hidden += [node.text_lexbor() for node in tree.css("head title")]
     for tag, bit in flag.TAGS_OF_NO_TEXT.items():
         if flags & bit:
             for node in tree.tags(tag):
                 node.decompose(recursive=False)
     body = tree.body
-    text = "" if body is None else body.text(separator="")
+    text = "" if body is None else body.text_lexbor()
     cut = cut or flags & flag.TOO_MANY != 0
     return Markup(_lines(text), _lines("\n".join(hidden)), links, images, forms, cut)
 
@@ -94,7 +94,7 @@ def _taken(tree: Any) -> list[str]:
             continue
         if node.tag in ("html", "body"):
             continue
-        texts.append(node.text())
+        texts.append(node.text_lexbor())
         node.decompose()
     return texts
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser, BytesParser
 from email.policy import compat32
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from consumers.mail import limits
@@ -143,7 +143,7 @@ def _fast_part(node: Any) -> tuple[MailPart, list[Any]]:
 
 def _lowered(found: dict[str, list[str]]) -> dict[str, list[str]]:
     """Headers by their names in lower case. The values of equal names follow each other."""
-    names = [name.strip().lower() for name in found]
+    names = list(map(_lower, found))
     headers = dict(zip(names, found.values(), strict=True))
     if len(headers) == len(names):
         return headers
@@ -151,6 +151,11 @@ def _lowered(found: dict[str, list[str]]) -> dict[str, list[str]]:
     for name, values in zip(names, found.values(), strict=True):
         headers[name] = headers.get(name, []) + values
     return headers
+
+
+@lru_cache(maxsize=1 << 12)
+def _lower(name: str) -> str:
+    return name.strip().lower()
 
 
 # The slow parser.
@@ -251,6 +256,7 @@ def _shown(part: MailPart) -> bool:
     return part.type.startswith("text/") and part.disposition != "attachment"
 
 
+@lru_cache(maxsize=1 << 10)
 def _type(found: str) -> str:
     kind = found.lower()
     return kind if _TYPE.fullmatch(kind) else "text/plain"
