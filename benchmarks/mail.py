@@ -3,8 +3,8 @@
 Each row is one kind of mail, read by one thread. Rates are of processor time, the best of several
 rounds over different mails, so that other work on the machine counts little. `document` is all that
 the service does with the bytes of a mail before the learner: parts, text of HTML, links and their
-domains, words of headers. `columns` also makes columns of a block. `parts` is the fast parser
-alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
+domains, words of headers. `columns` also makes columns of a block, and `learned` also scores and
+learns them with a `SpamScorer`, every second one as spam. `parts` is the fast parser alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from consumers.codecs.raw import RawDocuments
 from consumers.codecs.registry import wire_format
 from consumers.mail.document import mail_document
 from consumers.mail.fields import FIELDS
+from stream import SpamScorer
+from stream.data.block import PREDICT_THEN_LEARN, Block
+from stream.data.rows import Rows
 from stream.data.schema import Field, Schema
 
 SIZE = 4096  # bytes of a mail, about
+BLOCK = 200  # mails that are learned at once
 RECEIVED = (
     "from mx{n}.example.net (mx{n}.example.net [192.0.2.{n}]) by mail.example.org (Postfix) with "
     "ESMTPS id 4ABCDEF{n} for <user@example.org>; Tue, 24 Nov 2026 10:00:00 +0000 (UTC)"
@@ -87,14 +91,27 @@ def mail(rng: random.Random, kind: str) -> bytes:
     return message.as_bytes()
 
 
-def columns() -> Callable[[Sequence[bytes]], object]:
+def columns() -> Callable[[Sequence[bytes]], Rows]:
     """Reads mails into columns, as a shard does."""
     schema = Schema(tuple(Field(name, kind) for name, kind in sorted(FIELDS.items())))
     wire = wire_format("mail")
     decoder = JsonObservations(
         schema, "id", None, documents=RawDocuments(wire), identified=wire.identified
     )
-    return lambda values: decoder.decode([b"k"] * len(values), values)
+    return lambda values: decoder.decode([b"k"] * len(values), values).rows
+
+
+def learned() -> Callable[[Sequence[bytes]], object]:
+    """Reads mails, and scores each before it is learned."""
+    read, model = columns(), SpamScorer()
+
+    def every(values: Sequence[bytes]) -> None:
+        for first in range(0, len(values), BLOCK):
+            rows = model.prepare(read(values[first : first + BLOCK]))
+            labels = ["spam" if i % 2 else "ham" for i in range(len(rows))]
+            model.run(Block.of(rows, PREDICT_THEN_LEARN, labels))
+
+    return every
 
 
 def each(read: Callable[[bytes], object]) -> Callable[[Sequence[bytes]], object]:
@@ -110,6 +127,7 @@ def each(read: Callable[[bytes], object]) -> Callable[[Sequence[bytes]], object]
 READERS: dict[str, Callable[[Sequence[bytes]], object]] = {
     "document": each(mail_document),
     "columns": columns(),
+    "learned": learned(),
     "parts": each(lambda value: parse_email_tree(value, mode="lazy")),
     "email": each(email.message_from_bytes),
 }

@@ -86,6 +86,7 @@ def _lines(name: str, what: str, budget: Budget, *, corrections: bool) -> list[s
         "",
         "[model]",
         'type = "spam"',
+        "max_classes = 2  # any other label than these two is refused",
         "",
         "[decision]",
         "# The action is spam, ham, or none: unsure. At most this share of ham is called spam,",

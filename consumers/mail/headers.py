@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from consumers.mail import limits
@@ -125,7 +126,7 @@ def received_words(values: Sequence[str]) -> str:
     for value in values[: limits.MOST_HOPS]:
         value = value[: limits.LONGEST_HEADER]
         words = value.split()
-        for role, word in zip(words, words[1:], strict=False):  # each with the next one
+        for role, word in pairwise(words):
             if role not in _ROLES:
                 continue
             if role == "with":

@@ -29,6 +29,7 @@ def test_filter_of_each_format_passes_the_check_and_drains(what: str, capsys: Sa
     assert main(["init", "--spam", "filter", "--format", what]) == 0
     said = capsys.readouterr().out
     config = load(Path("filter/spam.toml"))
+    assert config.model.max_classes == 2  # a third label is a mistake
     lines = [line.split("#")[0] for line in said.splitlines() if line.startswith("  headwater")]
     other_port("filter/spam.toml")
     check, run, third = (shlex.split(line)[1:] for line in lines)
