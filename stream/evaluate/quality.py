@@ -108,6 +108,10 @@ class _Lazy(Mapping[str, Scores]):
     def __len__(self) -> int:
         return len(self._made)
 
+    def __reduce__(self) -> tuple[type[dict[str, Scores]], tuple[list[tuple[str, Scores]]]]:
+        """For another process all are computed; what computes them stays here."""
+        return dict, ([*self.items()],)
+
 
 @dataclass(frozen=True, slots=True)
 class QualityView:

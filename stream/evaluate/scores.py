@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import fsum
 
 import numpy as np
@@ -153,7 +153,7 @@ class Scores:
         )
         # Weights were added to n in another order than by class, so the last bits differ.
         baselines = {b: min(1.0, hits / n) for b, hits in zip(BASELINES, others, strict=True)}
-        return Scores(n, min(1.0, right / n), loss / n, baselines, classes, lambda: tally)
+        return Scores(n, min(1.0, right / n), loss / n, baselines, classes, partial(_kept, tally))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scores):
@@ -162,6 +162,11 @@ class Scores:
         return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Callable[..., Scores], tuple[object, ...]]:
+        """For another process the counts are made; what makes them stays here."""
+        first = (self.scored, self.accuracy, self.log_loss, self.baselines, self.classes)
+        return Scores, (*first, None if self.tally is None else partial(_kept, self.tally))
 
     @cached_property
     def tally(self) -> Tally | None:
@@ -377,6 +382,10 @@ class PredictionTable:
         return Tally(
             sums, confusion, baselines, calibration, true, self.posterior, self.measures[[0, 3]]
         )
+
+
+def _kept(tally: Tally) -> Tally:
+    return tally
 
 
 def _sums(counts: Floats) -> list[float]:
