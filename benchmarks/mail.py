@@ -4,7 +4,8 @@ Each row is one kind of mail, read by one thread. Rates are of processor time, t
 rounds over different mails, so that other work on the machine counts little. `document` is all that
 the service does with the bytes of a mail before the learner: parts, text of HTML, links and their
 domains, words of headers. `columns` also makes columns of a block, and `learned` also scores and
-learns them with a `SpamScorer`, every second one as spam. `parts` is the fast parser alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
+learns them with a `SpamScorer`, every second one as spam. `parts` is the fast parser alone, `email`
+the standard library's `message_from_bytes` alone, which decodes no part.
 """
 
 from __future__ import annotations

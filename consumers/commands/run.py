@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from consumers.commands.past import ConfigArgument
 
 if TYPE_CHECKING:
-    from consumers.cluster.fleet import Serving
+    from consumers.cluster.fleet import Fleet, Serving
+    from consumers.cluster.processes import ProcessFleet
     from consumers.config import Config
     from consumers.service.inputs import Decision
     from consumers.transports.protocol import Log
@@ -41,6 +42,15 @@ def run(
             "--shards",
             metavar="0,3",
             help="Run only these shards, numbered from 0; default: processes share them on Kafka.",
+        ),
+    ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            "--processes",
+            metavar="auto|N",
+            help="Run the shards in so many processes of their own, each on a processor of its "
+            "own; auto: one for each shard, as far as there are processors.",
         ),
     ] = None,
     new_journal: Annotated[
@@ -76,12 +86,13 @@ def run(
     Examples:
       headwater run phishing.toml
       headwater run visits.toml --shards 0,3
+      headwater run visits.toml --processes auto
       headwater run visits.toml --accept-new-topic
     """
     stop = threading.Event()
     with stopping(stop):
         decision = _decision(accept_new_topic, same_topic)
-        _serve(config, drain, stop, shards, new_journal, decision)
+        _serve(config, drain, stop, (shards, processes), new_journal, decision)
 
 
 def _decision(new: bool, same: bool) -> Decision | None:
@@ -97,11 +108,12 @@ def _serve(
     file: Path,
     drain: bool,
     stop: threading.Event,
-    shards: str | None,
+    where: tuple[str | None, str | None],
     new_journal: bool,
     decision: Decision | None,
 ) -> None:
-    from consumers.cluster.fleet import Fleet, StartingFleet
+    """`where`: what --shards and --processes say."""
+    from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.config import load
     from consumers.config.log import log_of
@@ -113,7 +125,8 @@ def _serve(
 
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
-    numbers = _numbers(shards, config)
+    numbers = _numbers(where[0], config)
+    processes = _processes(where[1], config, len(numbers))
     for model in (config.model, *config.challenger):
         build(model)  # report a wrong parameter before anything is opened
 
@@ -145,18 +158,30 @@ def _serve(
             return
         serving.detail = ""
         # Draining ends, so it needs no standby.
-        ours = shards is not None or drain
+        ours = drain or where != (None, None)
         member = None if ours else transport.member(config.name, config.journal_topic)
+        first: Any = {"new_journal": new_journal, "decision": decision}
         if member is None:
-            of = (config, opened, stop, numbers)
-            fleet = Fleet(*of, drain=drain, new_journal=new_journal, decision=decision)
+            fleet = _fleet(config, stop, numbers, processes, drain=drain, **first)
             serving.begin(fleet)
             fleet.run()
         else:
-            shared = (config, opened, member, stop)
-            group = ShardGroup(*shared, new_journal=new_journal, decision=decision)
+            group = ShardGroup(config, opened, member, stop, **first)
             serving.begin(group, group.followed_feeds)
             group.run()
+
+
+def _fleet(
+    config: Config, stop: threading.Event, numbers: Sequence[int], processes: int, **options: Any
+) -> Fleet | ProcessFleet:
+    """What runs these shards: threads, or so many processes if that is not 0."""
+    from consumers.cluster.fleet import Fleet
+    from consumers.cluster.processes import ProcessFleet, spread
+    from consumers.config.log import log_of
+
+    if processes:
+        return ProcessFleet(config, stop, spread(numbers, processes), **options)
+    return Fleet(config, partial(log_of, config), stop, numbers, **options)
 
 
 def _numbers(text: str | None, config: Config) -> list[int]:
@@ -172,6 +197,35 @@ def _numbers(text: str | None, config: Config) -> list[int]:
         expected = f"numbers from 0 to {last}, such as 0,{last}" if last else "0, the only shard"
         raise ConfigError(f"--shards expects {expected} ([scale] shards), got {text!r}")
     return sorted({int(part) for part in named})
+
+
+def _processes(text: str | None, config: Config, shards: int) -> int:
+    """The number of processes for the shards; 0 without the option."""
+    from consumers.base.errors import ConfigError
+    from consumers.transports.registry import transport_of
+
+    if text is None:
+        return 0
+    kind = transport_of(config.input.transport)
+    if kind.private or not kind.takes_over:
+        raise ConfigError(
+            f"--processes needs a log that several processes can write, and {kind.scheme}: is "
+            "for one; use kafka: or sqlite:, or leave --processes out"
+        )
+    if text == "auto":
+        ours = (
+            os.sched_getaffinity(0)
+            if hasattr(os, "sched_getaffinity")
+            else range(os.cpu_count() or 1)
+        )
+        return min(shards, len(ours))
+    if not text.isdecimal() or not 1 <= int(text) <= shards:
+        more = "; set [scale] shards for more" if config.scale.shards == 1 else ""
+        raise ConfigError(
+            f"--processes expects auto, or a number from 1 to {shards}, one for each shard, got "
+            f"{text!r}{more}"
+        )
+    return int(text)
 
 
 def _check_file(file: Path, config: Config, numbers: Sequence[int], new_journal: bool) -> None:

@@ -53,16 +53,17 @@ class Questions:
             A future of the explanation and the number of labels learned by then, or of None for a
             model without explanations. None if too many questions wait.
         """
-        return self._put(partial(_answered, prediction))
+        return self.put(partial(_answered, prediction))
 
     def copy(self) -> Future[ModelCopy] | None:
         """Ask for a copy of the model. For the server, which asks rarely: a copy is O(bytes).
 
         None if too many questions wait.
         """
-        return self._put(_copied)
+        return self.put(_copied)
 
-    def _put(self, asked: Callable[[Shard], Any]) -> Future[Any] | None:
+    def put(self, asked: Callable[[Shard], Any]) -> Future[Any] | None:
+        """Queue a question; None if too many wait."""
         if len(self._waiting) >= WAITING:
             return None
         answer: Future[Any] = Future()

@@ -18,7 +18,7 @@ from consumers.shard.views import LATEST, Committed, PublishedPrediction, ShardV
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
 
-__all__ = ["POINTS", "SECONDS", "AccuracyPoint", "SecondOfLoad", "StatusFeed"]
+__all__ = ["POINTS", "SECONDS", "AccuracyPoint", "Posted", "SecondOfLoad", "StatusFeed"]
 
 POINTS = 400  # of the curve at most: a screen has no room for others
 SECONDS = 300  # of throughput and lag: five minutes; Prometheus keeps longer
@@ -43,6 +43,23 @@ class SecondOfLoad(NamedTuple):
     at: int
     observations: int
     lag: int | None
+
+
+class Posted(NamedTuple):
+    """What a `StatusFeed` has, as another process gets it. Its fields are attributes there."""
+
+    version: int
+    view: ShardView | None
+    curve: tuple[AccuracyPoint, ...]
+    seconds: tuple[SecondOfLoad, ...]
+    latest: tuple[PublishedPrediction, ...]
+    dead: tuple[Outgoing, ...]
+    committed_at: float | None
+    commit_seconds: float | None
+    snapshot_at: float | None
+    snapshot_failures: int
+    snapshot_failed: tuple[float, str] | None
+    ends: Mapping[Partition, int]
 
 
 class StatusFeed:
@@ -127,6 +144,15 @@ class StatusFeed:
         self._extend(view.quality)
         self._second(view)
         self.version += 1
+
+    def posted(self) -> Posted:
+        """All that was posted, for another process."""
+        return Posted(*(getattr(self, name) for name in Posted._fields))
+
+    def take(self, posted: Posted) -> None:
+        """Have what the feed of another process has."""
+        for name, value in posted._asdict().items():
+            setattr(self, name, value)
 
     def reached(self, ends: Mapping[Partition, int]) -> None:
         """Post the newest known ends of the inputs."""

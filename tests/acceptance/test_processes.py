@@ -1,0 +1,166 @@
+"""`headwater run --processes`: one command, one page, several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from consumers.base.records import Outgoing
+from consumers.transports import open_log
+from consumers.transports.placement import murmur2
+from tests.acceptance.service import Service, headwater
+from tests.waiting import until
+
+CONFIG = """
+name = "svc"
+[input]
+transport = "{transport}"
+observations = "obs"
+labels = "ans"
+[features]
+a = "numeric"
+b = "numeric"
+[model]
+type = "GaussianNB"
+[scale]
+shards = 2
+[snapshots]
+directory = "state"
+[http]
+port = 0
+[serve]
+max_age = "50ms"
+{more}
+"""
+NOW = int(time.time() * 1000) - 10_000_000
+
+
+def configured(directory: Path, transport: str = "", more: str = "") -> Path:
+    """A service of two shards."""
+    path = directory / "svc.toml"
+    transport = transport or f"sqlite:{directory / 'log.db'}"
+    path.write_text(CONFIG.format(transport=transport, more=more))
+    return path
+
+
+@pytest.fixture
+def send(tmp_path: Path) -> Iterator[Callable[[int], None]]:
+    """Appends more observations with their labels."""
+    log = open_log(f"sqlite:{tmp_path / 'log.db'}")
+    for topic in ("obs", "ans"):
+        log.create_topic(topic, 2)
+    sent = 0
+
+    def send(count: int) -> None:
+        nonlocal sent
+        records = []
+        for i in range(sent, sent + count):
+            key = b"%d" % i
+            place = (murmur2(key) & 0x7FFFFFFF) % 2
+            x = json.dumps({"a": i % 2 + (i % 7) / 10, "b": (i * 37 % 11) / 11}).encode()
+            label = json.dumps({"label": ("left", "right")[i % 2]}).encode()
+            records.append(Outgoing("obs", key, x, NOW + 10 * i, (), place))
+            records.append(Outgoing("ans", key, label, NOW + 10 * i + 5, (), place))
+        log.append(records)
+        sent += count
+
+    yield send
+    log.close()
+
+
+def learned(service: Service) -> float:
+    """Labels that all shards have learned; those of a process that starts are absent."""
+    return sum(service.metric(f'headwater_learned_total{{shard="{n}"}}') or 0.0 for n in range(2))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that it has started, without multiprocessing's own."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")  # a thread starts each of them
+    every = [each for task in tasks for each in task.read_text().split()]
+    said = {int(each): Path(f"/proc/{each}/cmdline").read_bytes() for each in every}
+    return sorted(each for each, line in said.items() if b"spawn_main" in line)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("more", ["", "port = 0"])
+def test_one_page_answers_for_all(tmp_path: Path, send, more: str) -> None:
+    """Metrics, page, and requests, also with a process for them; SIGTERM ends all with 0."""
+    send(200)
+    with Service(configured(tmp_path, more=more), "--processes", "auto") as service:
+        service.wait_until(lambda: service.status("/readyz")[0] == 200)
+        service.wait_until(lambda: learned(service) == 200)
+        shards = json.loads(service.get("/status"))["shards"]
+        assert [shard["state"] for shard in shards] == ["live", "live"]
+        assert sum(shard["observations"] for shard in shards) == 200
+        where = r"answered on http://(\S+)" if more else r"metrics on http://(\S+)/metrics"
+        with httpx.Client(base_url=f"http://{service.wait_said(where)[1]}", timeout=60) as client:
+            for shard in range(2):
+                asked = f"/v1/predict?shard={shard}"
+                found = until(lambda asked=asked: _answer(client, asked))
+                assert found["prediction"] == "right"
+                recorded = client.post("/v1/predict?record=true", json={"id": "r", "a": 1.0})
+                assert recorded.status_code == 200, recorded.text
+        every = children(service.pid)
+        assert len(every) == 2 + (more != "")
+        assert service.terminate() == 0
+        assert all(map(gone, every))
+        assert service.output.count("stopped at journal position") == 2
+
+
+def _answer(client: httpx.Client, path: str) -> dict | None:
+    """The prediction of a model that has learned."""
+    answer = client.post(path, json={"a": 1.0, "b": 0.5})
+    found = answer.json()
+    return found if answer.status_code == 200 and found["model"]["learned"] > 50 else None
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path, send) -> None:
+    """After kill -9 nobody is left to stop them; nothing is predicted twice by the next start."""
+    send(100)
+    with Service(configured(tmp_path), "--processes", "2") as service:
+        service.wait_until(lambda: learned(service) == 100)
+        every = children(service.pid)
+        assert len(every) == 2
+        service.kill()
+        until(lambda: all(map(gone, every)))
+    send(100)
+    with Service(configured(tmp_path), "--processes", "1") as service:
+        service.wait_until(lambda: learned(service) == 200)
+        os.kill(children(service.pid)[0], signal.SIGTERM)  # the one that started it decides
+        os.kill(service.pid, signal.SIGINT)
+        assert service.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("transport", "arguments", "words"),
+    [
+        ("memory:x", ["--processes", "auto"], "memory: is for one; use kafka: or sqlite:"),
+        ("", ["--processes", "3"], "auto, or a number from 1 to 2, one for each shard, got '3'"),
+        ("", ["--processes", "0"], "a number from 1 to 2"),
+        ("", ["--processes", "two"], "got 'two'"),
+        ("", ["--shards", "1", "--processes", "2"], "a number from 1 to 1"),
+    ],
+)
+def test_wrong_number_of_processes_is_one_line(
+    tmp_path: Path, transport: str, arguments: list[str], words: str
+) -> None:
+    """Before anything is opened."""
+    ended = headwater("run", configured(tmp_path, transport), *arguments)
+
+    assert ended.returncode == 2
+    assert words in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
