@@ -7,7 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
+from tests.acceptance.kafka_feed import committed, configure, elec2, fill
 from tests.acceptance.service import Service, headwater
 from tests.waiting import until
 
@@ -143,6 +146,30 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, send) -> N
         os.kill(children(service.pid)[0], signal.SIGTERM)  # the one that started it decides
         os.kill(service.pid, signal.SIGINT)
         assert service.wait() == 0
+
+
+@pytest.mark.kafka
+def test_kills_on_a_broker_lose_and_double_nothing(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """One process after the other is killed while it works, and started again."""
+    feed, name = fill(kafka_bootstrap, elec2()[:20_000], 4), f"apart-{uuid4().hex[:8]}"
+    with closing(open_log(f"kafka://{kafka_bootstrap}")) as log:
+        for topic, partitions in (("predictions", 4), ("dead-letters", 1), ("journal", 4)):
+            log.create_topic(f"{name}-{topic}", partitions)
+    path = configure(tmp_path, feed, name, max_records=500, every_records=2_000)
+    path.write_text(f"{path.read_text()}\n[scale]\nshards = 4\n")
+
+    def predicted() -> list[str]:
+        return [p["id"] for part in committed(kafka_bootstrap, name) for p in part]
+
+    with Service(path, "--processes", "2") as service:
+        for kill in range(1, 5):
+            service.wait_until(lambda kill=kill: len(predicted()) >= 3_000 * kill)
+            os.kill(children(service.pid)[kill % 2], signal.SIGKILL)
+            service.wait_until(lambda: len(children(service.pid)) == 2)
+        service.wait_until(lambda: len(predicted()) >= 20_000)
+        assert service.output.count("ended (killed by SIGKILL)") == 4
+        assert service.terminate() == 0
+    assert sorted(predicted(), key=int) == [str(i) for i in range(20_000)]
 
 
 @pytest.mark.parametrize(
