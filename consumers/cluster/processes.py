@@ -195,11 +195,11 @@ class _Child:
         return self.health()[shard]
 
     def end(self) -> None:
-        """AskLoop the process to end after its commits."""
+        """Ask the process to end after its commits."""
         self._tell(Stop())
 
     def ask(self, order: Callable[[int], AskLoop | AskMetrics]) -> Future[Any]:
-        """AskLoop the process; the answer is an error if it ends first."""
+        """Ask the process; the answer is an error if it ends first."""
         answer: Future[Any] = Future()
         with self._lock:
             self._numbers += 1
@@ -209,11 +209,12 @@ class _Child:
             self._answer(ChildReply(number, None, "its process does not run"))
         return answer
 
-    def collect(self) -> Future[list[Metric]]:
-        """AskLoop for its metrics, unless it still owes them."""
-        if self._collected is None or self._collected.done():
+    def collect(self) -> tuple[Future[list[Metric]], bool]:
+        """Ask for its metrics, unless it still owes them; the answer and whether it was asked."""
+        owes = self._collected is not None and not self._collected.done()
+        if self._collected is None or not owes:
             self._collected = self.ask(AskMetrics)
-        return self._collected
+        return self._collected, not owes
 
     @property
     def waiting(self) -> int:
@@ -244,14 +245,9 @@ class _Child:
             if time.monotonic() - began > LIVED_SECONDS:
                 pause = FIRST_PAUSE
             why = f"{error}" if error is not None else _ended_by(code)
-            shards = ", ".join(map(str, orders.shards))
-            log.warning(
-                "the process of shard%s %s ended (%s); it is started again in %.0f s",
-                "s" if len(orders.shards) > 1 else "",
-                shards,
-                why,
-                pause,
-            )
+            named = f"shard{'s' * (len(orders.shards) > 1)} {', '.join(map(str, orders.shards))}"
+            line = "the process of %s ended (%s); it is started again in %.0f s"
+            log.warning(line, named, why, pause)
             self._why = f"its process ended ({why}) and is started again"
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -358,7 +354,7 @@ class _ChildrenCollector(Collector):
         asked = [child.collect() for child in self._children]
         until = time.monotonic() + COLLECT_SECONDS
         found: list[Metric] = []
-        for answer in asked:
+        for answer, now in asked:  # whoever did not answer the last time is not waited for
             with suppress(RuntimeError, TimeoutError):
-                found += answer.result(max(0.0, until - time.monotonic()))
+                found += answer.result(max(0.0, until - time.monotonic()) if now else 0.0)
         return united(found)
