@@ -62,7 +62,8 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     Raises
     ------
     ValueError
-        The decision is no label, so it does not say what is spam.
+        The decision is no label, so it does not say what is spam; or the service has learned
+        other labels.
 
     Examples
     --------
@@ -82,6 +83,9 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
             f"expected a decision that is a label ({known}), got {_text(action)!r}; use [decision] "
             "max_false_positive_rate, or actions named like the labels"
         )
+    if len(shares) > 1 and spam not in shares:
+        known = ", ".join(shares)
+        raise ValueError(f"the service has no label {spam!r}, but {known}; give --spam-label")
     word: Word = "ham"
     if action is None:
         word = "unsure"

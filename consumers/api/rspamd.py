@@ -60,7 +60,11 @@ def unpacked(body: bytes, coding: str) -> bytes:
             with frames.stream_reader(BytesIO(body), read_across_frames=True) as mail:
                 return mail.read(LARGEST)
         if word in ("gzip", "x-gzip"):
-            return zlib.decompressobj(GZIP).decompress(body, LARGEST)
+            unpacker = zlib.decompressobj(GZIP)
+            found = unpacker.decompress(body, LARGEST)
+            if not unpacker.eof and max(len(found), len(body)) < LARGEST:
+                raise EOFError("it ends too early")
+            return found
     except Exception as error:  # each library has its own
         raise ProblemError(400, f"expected a body in {word}, got another: {error}") from None
     if word not in ("", "identity"):
@@ -99,17 +103,18 @@ def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> Rspam
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
     made = msgspec.json.decode(found, type=PredictionRecord)
-    return _reply(made, spam, answerer.threshold, header_of(value, b"message-id"))
+    decides = made.decision is not None or budget is not None  # nothing is decided before labels
+    return _reply(made, spam, answerer.threshold, header_of(value, b"message-id"), decides)
 
 
 def _reply(
-    made: PredictionRecord, spam: str, threshold: float | None, message_id: str
+    made: PredictionRecord, spam: str, threshold: float | None, message_id: str, decides: bool
 ) -> RspamdReply:
     shares = {named(label): p for label, p in made.probabilities}
     score = _log_odds(shares.get(spam, 0.0)) if shares else 0.0
     action = made.prediction if made.decision is None else made.decision.action
     word = "unsure" if action is None else "spam" if named(action) == spam else "ham"
-    required = 0.0 if made.decision is None else _log_odds(1.0 if threshold is None else threshold)
+    required = _log_odds(1.0 if threshold is None else threshold) if decides else 0.0
     name = f"HEADWATER_{word.upper()}"
     by = made.model
     about = f"{by.name}/{by.type}, {by.learned} labels learned; log-odds of {spam}"
@@ -122,7 +127,7 @@ def _reply(
         symbols={name: symbol},
         message_id=message_id,
         milter={
-            "remove_headers": {"X-Headwater": 0},
+            "remove_headers": {"X-Headwater": 0, "X-Headwater-Why": 0},
             "add_headers": {
                 "X-Headwater": {
                     "value": f"{word} score={shares.get(spam, 0.0):.6f}",

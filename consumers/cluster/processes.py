@@ -354,7 +354,7 @@ class _ChildrenCollector(Collector):
         asked = [child.collect() for child in self._children]
         until = time.monotonic() + COLLECT_SECONDS
         found: list[Metric] = []
-        for answer, now in asked:  # whoever did not answer the last time is not waited for
+        for answer, now in asked:  # a process that still owes an answer is not waited for
             with suppress(RuntimeError, TimeoutError):
                 found += answer.result(max(0.0, until - time.monotonic()) if now else 0.0)
         return united(found)

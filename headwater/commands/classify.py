@@ -95,7 +95,8 @@ def failed_before(arguments: list[str]) -> bool:
     if was_read:
         return False
     takes = {"-q", "--quiet", "-t", "--terse", "-I", "--input-file"}
-    if not takes & set(arguments) and not sys.stdin.isatty():
+    closed = sys.stdin is None or sys.stdout is None
+    if not (closed or takes & set(arguments) or sys.stdin.isatty()):
         with suppress(OSError, ValueError):
             sys.stdout.buffer.write(sys.stdin.buffer.read())
             sys.stdout.buffer.flush()
@@ -108,7 +109,7 @@ def _read(path: Path | None) -> bytes:
     if path is not None:
         _state["read"] = True
         return path.read_bytes()
-    value = sys.stdin.buffer.read()
+    value = b"" if sys.stdin is None else sys.stdin.buffer.read()
     _state["read"] = True
     if not value:
         raise ConfigError("expected a mail on stdin, got nothing")
@@ -163,6 +164,8 @@ def _say(error: Exception) -> None:
 def _end(out: bytes, code: int) -> None:
     """Write the output and end; FAILED if it cannot be written."""
     try:
+        if sys.stdout is None:
+            raise typer.Exit(FAILED)  # closed by the caller, who sees no mail either
         sys.stdout.buffer.write(out)
         sys.stdout.buffer.flush()
     except (OSError, ValueError) as error:

@@ -104,6 +104,8 @@ def learn(
         if sum(done.labels.values()):
             error.args = (f"{error}; {_summary(done)} before; run it again",)
         raise
+    if not (sum(done.labels.values()) or done.repeated):
+        raise ConfigError("expected a mail, got none; check what is given")
     typer.echo(_summary(done))
 
 
@@ -151,7 +153,7 @@ def _summary(counts: Counts) -> str:
     Examples
     --------
     >>> _summary(Counts({"spam": 2, "ham": 1_000}, both=1))
-    'learned: 2 as spam, 1,000 as ham; 1 came with both labels, the last one counts'
+    'sent: 2 as spam, 1,000 as ham; 1 came with both labels, the last one counts'
     """
     parts = [", ".join(f"{n:,} as {label}" for label, n in counts.labels.items())]
     if counts.known == 1:
@@ -162,7 +164,7 @@ def _summary(counts: Counts) -> str:
         parts.append(f"{counts.repeated:,} came twice")
     if counts.both:
         parts.append(f"{counts.both:,} came with both labels, the last one counts")
-    return "learned: " + "; ".join(parts)
+    return "sent: " + "; ".join(parts)
 
 
 def _files(places: Sequence[str], label: str) -> list[tuple[Path | None, str]]:

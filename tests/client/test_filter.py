@@ -17,6 +17,7 @@ from consumers.base.records import Partition
 from headwater import Client
 from headwater.cli import COMMANDS, main
 from headwater.mail import mail_key
+from tests.acceptance.service import HEADWATER
 from tests.waiting import until
 from tests.web.living import Living, living
 
@@ -51,6 +52,20 @@ def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
         return code, out, err.decode()
 
     return done
+
+
+@pytest.mark.parametrize("words", [[], ["-e"], ["-t"], ["-I", "mail"]])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_closed_stdin_or_stdout_is_no_verdict(
+    words: list[str], closed: str, tmp_path: Path
+) -> None:
+    """Exit code 3, without a traceback: 0 and 1 would say spam and ham."""
+    (tmp_path / "mail").write_bytes(mail(1, spam=True))
+    line = f"exec {HEADWATER} classify --url {NOBODY} {' '.join(words)} {closed}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, check=False)
+
+    assert done.returncode == 3
+    assert b"Traceback" not in done.stderr
 
 
 def folder(path: Path, numbers: range, *, spam: bool) -> Path:
@@ -90,14 +105,20 @@ def test_filter_learns_folders_and_speaks(service: Living, run: Run, tmp_path: P
     again = run("learn", "--spam", str(junk), *url)
     spam = run("classify", *url, stdin=mail(1, spam=True))
     ham = run("classify", *url, "--explain", "2", stdin=mail(2, spam=False))
+    unknown = run("classify", "--spam-label", "phish", *url, stdin=mail(1, spam=True))
+    nothing = run("learn", "--spam", *url)
     quiet = run("classify", "-q", *url, stdin=mail(1, spam=True))
     embedded = run("classify", "-e", "-p", *url, stdin=mail(2, spam=False))
     budget = service.status_feed.view.budget
 
     assert (first[0], first[1]) == (2, b"unsure 0.000000\n")
-    assert (code, out) == (0, b"learned: 40 as spam, 50 as ham\n")
+    assert (code, out) == (0, b"sent: 40 as spam, 50 as ham\n")
+    assert (unknown[0], unknown[1]) == (3, mail(1, spam=True))
+    assert "no label 'phish', but spam, ham; give --spam-label" in unknown[2]
+    assert nothing[0] == 2
+    assert "expected a mail, got none" in nothing[2]
     assert again[1] == (
-        b"learned: 40 as spam, 0 as ham; 40 were known, and only their labels were written\n"
+        b"sent: 40 as spam, 0 as ham; 40 were known, and only their labels were written\n"
     )
     assert spam[0] == 0
     assert spam[1].startswith(b"X-Headwater: spam score=1.000000 model=svc/MultinomialNB/90\n")
