@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import count
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -40,6 +40,7 @@ __all__ = [
     "written_of",
 ]
 
+T = TypeVar("T")
 AGAIN = (429, 503)
 REJECTED = 422
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -166,7 +167,7 @@ def known_prediction(id_: str | int) -> Request:
 
 def prediction_of(body: bytes) -> PredictionRecord:
     """The answer to `ask_for` with one record."""
-    return msgspec.json.decode(body, type=PredictionRecord)
+    return _decoded(body, PredictionRecord)
 
 
 def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection]:
@@ -174,9 +175,9 @@ def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection
     found: list[PredictionRecord | Rejection] = []
     for line in body.splitlines():
         try:
-            found.append(prediction_of(line))
-        except msgspec.ValidationError:
-            rejection = msgspec.json.decode(line, type=Rejection)
+            found.append(msgspec.json.decode(line, type=PredictionRecord))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            rejection = _decoded(line, Rejection)
             rejection.index += first
             found.append(rejection)
     return found
@@ -184,11 +185,22 @@ def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection
 
 def written_of(body: bytes, records: list[Prepared]) -> list[Written]:
     """The answer to a request that writes."""
-    places = msgspec.json.decode(body, type=Appended).records
+    places = _decoded(body, Appended).records
     return [
         record.written(place.topic, place.partition, place.offset)
         for record, place in zip(records, places, strict=True)
     ]
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    """An answer; ServiceError if it is not one of headwater, such as the page of a proxy."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ServiceError(
+            f"expected an answer of headwater, got another ({error}); check the URL, and what "
+            "stands between"
+        ) from None
 
 
 def conversation(request: Request, where: str, retries: Retries) -> Conversation:

@@ -50,7 +50,7 @@ def document(config: Config) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
-            operation, schema
+            operation, schema, _security(operation, config)
         )
     bearer = {"type": "http", "scheme": "bearer"}
     return {
@@ -86,7 +86,15 @@ def _records(config: Config) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+def _security(operation: Operation, config: Config) -> list[dict[str, list[str]]]:
+    """Which token an operation needs; nobody is asked for one that is not configured."""
+    name = f"{operation.needs}_token"
+    return [{}] if getattr(config.serve, name) is None else [{name: []}]
+
+
+def _operation(
+    operation: Operation, schema: dict[str, Any], security: list[dict[str, list[str]]]
+) -> dict[str, Any]:
     status, returns = operation.returns
     answer = schema[str(returns)]
     problem = {MEDIA_TYPE: {"schema": schema[str(contract.Problem)]}}
@@ -105,7 +113,7 @@ def _operation(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
         responses[str(each)] = {"description": HTTPStatus(each).phrase, "content": problem}
     out: dict[str, Any] = {
         "summary": operation.summary,
-        "security": [{}, {f"{operation.needs}_token": []}],
+        "security": security,
         "responses": responses,
     }
     if operation.parameters:

@@ -323,6 +323,9 @@ def test_tokens_separate_reading_from_writing(tmp_path, monkeypatch) -> None:
         assert status("/v1/predict", READ, [record] * 21) == 413
         refused = client.get("/v1/model")
         assert refused.headers["www-authenticate"] == "Bearer"
+        paths = client.get("/openapi.json").json()["paths"]
+        assert paths["/v1/model"]["get"]["security"] == [{"read_token": []}]
+        assert paths["/v1/labels"]["post"]["security"] == [{"write_token": []}]
         assert READ not in refused.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from email.utils import formatdate
+from functools import partial
 
 import httpx
 import msgspec
@@ -13,7 +14,17 @@ import pytest
 from consumers.api.contract import Problem
 from consumers.base.errors import ConfigError, RecordError
 from headwater.errors import ServiceError
-from headwater.exchange import Pause, Reply, Request, Retries, Send, conversation
+from headwater.exchange import (
+    Pause,
+    Reply,
+    Request,
+    Retries,
+    Send,
+    conversation,
+    prediction_of,
+    predictions_of,
+    written_of,
+)
 from headwater.http import HttpDoor, Tokens
 from headwater.records import Prepared, chunks, prepare_label, prepare_observations
 
@@ -279,3 +290,13 @@ def test_door_sleeps_between_attempts() -> None:
     door.close()
 
     assert (left, slept) == ([], [3.0])
+
+
+@pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"[1,2", b'{"id": "0"}', b"\xff"])
+@pytest.mark.parametrize("read", [prediction_of, partial(written_of, records=[])])
+def test_answer_of_another_program_is_an_error_of_the_service(read, body: bytes) -> None:
+    """The page of a proxy with status 200."""
+    with pytest.raises(ServiceError, match="expected an answer of headwater, got another"):
+        read(body)
+    with pytest.raises(ServiceError, match="check the URL"):
+        predictions_of(body or b"{", 0)

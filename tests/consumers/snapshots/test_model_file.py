@@ -237,6 +237,7 @@ DAMAGED = {
         lambda d: changed(d, WEIGHT, bytes(10**7), compression=zipfile.ZIP_DEFLATED),
         "compressed",
     ),
+    "half a shape": (lambda d: changed(d, WEIGHT, npy("(9999999")), "damaged: prior/weight.npy"),
     "claims": (lambda d: changed(d, WEIGHT, npy("(10**9,)")), "damaged: prior/weight.npy"),
     "large": (lambda d: changed(d, WEIGHT, npy("(1000000000000,)")), "cannot be <f8 of shape"),
     "negative": (lambda d: changed(d, WEIGHT, npy("(-1, -2)")), "cannot be <f8"),
