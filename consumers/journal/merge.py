@@ -166,9 +166,19 @@ class Merge:
         """The offset after the last buffered record of `partition`."""
         return self._next.get(partition, 0)
 
-    def full(self, size: int = UNBOUNDED) -> list[Partition]:
-        """Partitions with at least `size` buffered records, or as many bytes as are free."""
-        free = self._max_bytes - self.nbytes
+    def share(self, ends: Mapping[Partition, int]) -> int:
+        """Half of the bytes of one partition, if all that are behind their ends have equally many.
+
+        That is where the dynamic thresholds lead. But with many partitions the first ones would
+        take nearly all space before the last ones have any, which hold the merge. A partition that
+        has less may get as much again, hence half.
+        """
+        return max(1, self._max_bytes // (2 + 2 * len(self._lagging(ends))))
+
+    def full(self, size: int = UNBOUNDED, nbytes: int = UNBOUNDED) -> list[Partition]:
+        """Partitions with at least `size` buffered records or `nbytes`, or as many bytes as are
+        free."""
+        free = min(nbytes, self._max_bytes - self.nbytes)
         return [
             p
             for p, buffer in self._buffers.items()
@@ -206,6 +216,9 @@ class Merge:
             Take only records before these offsets, of these partitions. None: all.
         """
         buffers = list(filter(len, self._buffers.values()))
+        lagging = self._lagging(ends) if wait else set[Partition]()
+        if not lagging.issubset(buffer.partition for buffer in buffers):
+            return None  # an earlier record than all of these may still arrive
         heads, times = _heads(buffers, max_records, now, before)
         every = np.concatenate([np.empty(0, dtype=np.int64), *times])
         if not every.size:
@@ -214,7 +227,7 @@ class Merge:
         order = np.argsort(every, kind="stable")
         n = min(order.size, max_records)
         if wait:
-            n = min(n, self._held(buffers, heads, order, ends))
+            n = min(n, _held(buffers, heads, order, lagging))
         numbers = np.concatenate(heads, axis=1)
         if n and self._measure is not None:
             grown = numbers[ROWS, order[:n]].cumsum()
@@ -226,26 +239,27 @@ class Merge:
             return None
         return _cut(buffers, heads, order[:n])
 
-    def _held(
-        self,
-        buffers: Sequence[_Buffer],
-        heads: Sequence[NDArray[np.int64]],
-        order: NDArray[np.int64],
-        ends: Mapping[Partition, int],
-    ) -> int:
-        """How many of the ordered records no later arrival can precede."""
-        lagging = {p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)}
-        if not lagging.issubset(buffer.partition for buffer in buffers):
-            return 0
-        place = np.empty(order.size, dtype=np.int64)
-        place[order] = np.arange(order.size)
-        limit, end = order.size, 0
-        for buffer, head in zip(buffers, heads, strict=True):
-            end += head.shape[1]
-            # If more records of it are buffered, later arrivals come after those.
-            if buffer.partition in lagging and head.shape[1] == len(buffer):
-                limit = min(limit, int(place[end - 1]) + 1)
-        return limit
+    def _lagging(self, ends: Mapping[Partition, int]) -> set[Partition]:
+        """Partitions that are behind their ends, or whose end is not known."""
+        return {p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)}
+
+
+def _held(
+    buffers: Sequence[_Buffer],
+    heads: Sequence[NDArray[np.int64]],
+    order: NDArray[np.int64],
+    lagging: Collection[Partition],
+) -> int:
+    """How many of the ordered records no later arrival of these partitions can precede."""
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    limit, end = order.size, 0
+    for buffer, head in zip(buffers, heads, strict=True):
+        end += head.shape[1]
+        # If more records of it are buffered, later arrivals come after those.
+        if buffer.partition in lagging and head.shape[1] == len(buffer):
+            limit = min(limit, int(place[end - 1]) + 1)
+    return limit
 
 
 def _heads(

@@ -90,11 +90,12 @@ class Gatherer:
 
     def _poll(self, size: int, seconds: float) -> int:
         """Poll once, and merge the records. Returns how many chunks came."""
+        share = self._merge.share(self._owner.ends())
         fetched = self._owner.poll(
             max_records=size,
             timeout=seconds,
-            skip=self._merge.full(2 * size),
-            max_bytes=self._merge.room,
+            skip=self._merge.full(2 * size, share),
+            max_bytes=min(self._merge.room, share),
         )
         self._polled()
         self._merge.add(fetched)

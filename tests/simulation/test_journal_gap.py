@@ -15,7 +15,7 @@ from consumers.transports.kafka.log import KafkaLog
 from tests.simulation.weather import CALM
 from tests.simulation.world import OPTIONS, OUTPUTS, Told, World
 
-SEEDS = 40
+SEEDS = 60
 SMALL = {"records": 60, "commits": 12}
 JOURNAL = TopicPartition("svc-journal", 0)
 

@@ -171,3 +171,31 @@ def test_refused_records_are_kept_without_what_they_were_raised_from() -> None:
     assert len(refused) == 5
     for error in refused.values():
         assert (error.__traceback__, error.__context__, error.__cause__) == (None, None, None)
+
+
+@pytest.mark.parametrize("count", [2, 10, 60])
+def test_many_partitions_are_merged_in_large_batches(count: int) -> None:
+    """Although the log gives one partition after the other: the first ones filled all space, and
+    the rest came record by record."""
+    each, space = 100, 20_000 * count  # bytes for 20 records of each partition
+    parts = [Partition("obs", n) for n in range(count)]
+    left, ends = {p: list(range(each)) for p in parts}, dict.fromkeys(parts, each)
+    value = b"x" * (1_000 - RECORD_BYTES)
+    merge, batches = Merge(parts, (), space), list[int]()
+    merge.seek(dict.fromkeys(parts, 0))
+    while any(left.values()) or len(merge):
+        share = merge.share(ends)
+        skipped = merge.full(1_000, share)
+        for part in [p for p in parts if left[p] and p not in skipped][:1]:
+            n = max(1, min(merge.room, share) // 1_000)
+            offsets, left[part] = left[part][:n], left[part][n:]
+            times = [1_000 * offset + part.number for offset in offsets]
+            merge.add(
+                [Fetched(part, offsets, times, [None] * len(offsets), [value] * len(offsets))]
+            )
+        assert merge.nbytes <= space
+        if (batch := merge.take(10**6, ends)) is not None:
+            batches.append(len(batch))
+
+    assert sum(batches) == each * count
+    assert sum(batches) / len(batches) > count / 2

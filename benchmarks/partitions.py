@@ -1,0 +1,109 @@
+"""Many partitions on a real broker: python -m benchmarks.partitions [--partitions 3 400] [--write]
+
+For each number of partitions: the rate of the service to the end of filled topics, as in
+`benchmarks.main_job`; and the processor time of `headwater run` while nothing arrives, as a share
+of one core, over some seconds after it is live.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+from benchmarks.main_job import fill, headwater
+from benchmarks.performance import put
+from consumers.cli import collect_rarely
+from consumers.transports import open_log
+from tests.acceptance.service import Service
+from tests.kafka.broker import running_broker
+
+IDLE_SECONDS = 20.0
+TICK = 100  # of /proc/PID/stat, a second
+
+
+def busy(bootstrap: str, partitions: int, limit: int) -> float:
+    """Records a second to the end of new topics."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    transport = open_log(f"kafka://{bootstrap}")
+    sent = fill(transport, topic, partitions, limit)
+    transport.close()
+    with tempfile.TemporaryDirectory() as directory:
+        return headwater(bootstrap, topic, directory, sent).rate
+
+
+def idle(bootstrap: str, partitions: int) -> float:
+    """Processor seconds a second of the command, on topics with few records."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    transport = open_log(f"kafka://{bootstrap}")
+    fill(transport, topic, partitions, 1_000)
+    transport.close()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "service.toml"
+        path.write_text(
+            f'name = "{topic}"\n[input]\ntransport = "kafka://{bootstrap}"\n'
+            f'observations = "{topic}"\nlabels = "{topic}-labels"\n[model]\ntype = "GaussianNB"\n'
+            f'[snapshots]\ndirectory = "{directory}/state"\n[http]\nport = 0\n'
+        )
+        with Service(path, "--shards", "0") as service:
+            service.wait_until(
+                lambda: service.metric('headwater_learned_total{shard="0"}') == 1_000
+            )
+            time.sleep(5)  # the last commit and its snapshot
+            began, spent = time.monotonic(), _spent(service.pid)
+            time.sleep(IDLE_SECONDS)
+            return (_spent(service.pid) - spent) / (time.monotonic() - began)
+
+
+def _spent(pid: int) -> float:
+    """Processor seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator[str]:
+    """The table."""
+    rates: dict[int, list[float]] = {partitions: [] for partitions in every}
+    for _ in range(rounds):
+        for partitions, found in rates.items():
+            found.append(busy(bootstrap, partitions, limit))
+            sys.stdout.write(f"{partitions} partitions: {found[-1]:,.0f} records/s\n")
+            sys.stdout.flush()
+    yield f"{limit:,} observations and their labels, medians of {rounds} rounds."
+    yield ""
+    yield "| partitions of each input | records/s | spread | of the first | idle, of one core |"
+    yield "|---|---|---|---|---|"
+    first = median(rates[every[0]])
+    for partitions, found in rates.items():
+        rate = median(found)
+        yield (
+            f"| {partitions} | {rate:,.0f} | {min(found):,.0f}–{max(found):,.0f} | "
+            f"{rate / first:.0%} | {idle(bootstrap, partitions):.1%} |"
+        )
+
+
+def main() -> None:
+    """Print the table; with --write also into docs/performance.md."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[3, 400])
+    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    collect_rarely()  # as the command does
+    with running_broker() as bootstrap:
+        made = list(lines(bootstrap, options.partitions, options.records, options.rounds))
+    sys.stdout.write("\n".join(made) + "\n")
+    if options.write:
+        put("partitions", made)
+
+
+if __name__ == "__main__":
+    main()
