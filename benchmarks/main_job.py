@@ -20,6 +20,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 from benchmarks.bare_copy import bare_copy, copy_by_batches
 from benchmarks.hand_rolled import Measured, hand_rolled
 from benchmarks.performance import put
+from consumers.base.records import Outgoing
 from consumers.cli import collect_rarely
 from consumers.config import Config, parse
 from consumers.files.source import read_records
@@ -55,27 +57,42 @@ def records(limit: int) -> Iterator[Mapping[str, object]]:
     return islice(cycle(once), limit)
 
 
-def fill(transport, topic: str, partitions: int, limit: int) -> int:
-    """Write observations and labels; how many records that made."""
-    labels = f"{topic}-labels"
-    for name in (topic, labels, f"{topic}-hand", f"{topic}-copy", f"{topic}-batches"):
+def create(transport, topic: str, partitions: int, shards: int = 1) -> None:
+    """The topics of a service."""
+    for name in (topic, f"{topic}-labels", f"{topic}-predictions"):
         transport.create_topic(name, partitions)
-    for name in (f"{topic}-predictions", f"{topic}-dead-letters", f"{topic}-journal"):
-        transport.create_topic(name, partitions if name.endswith("predictions") else 1)
-    start = int(time.time() * 1000) - 2 * limit
-    late = LateLabels(labels, "class", DELAY)
-    out = timed(records(limit), topic, start=start, labels=late)
-    sent = 0
+    transport.create_topic(f"{topic}-dead-letters", 1)
+    transport.create_topic(f"{topic}-journal", shards)
+
+
+def outgoing(topic: str, limit: int) -> Iterator[Outgoing]:
+    """So many observations, each with its label on the other topic."""
+    late = LateLabels(f"{topic}-labels", "class", DELAY)
+    return timed(records(limit), topic, start=int(time.time() * 1000) - 2 * limit, labels=late)
+
+
+def fill(transport, topic: str, partitions: int, limit: int, shards: int = 1) -> int:
+    """Make the topics, and write observations and labels; how many records that made."""
+    create(transport, topic, partitions, shards)
+    out, sent = outgoing(topic, limit), 0
     while chunk := list(islice(out, 5000)):
         transport.append(chunk)
         sent += len(chunk)
     return sent
 
 
-def configuration(bootstrap: str, topic: str, directory: str) -> Config:
-    """The service of a topic, all defaults."""
-    return parse(
-        f"""
+def filled(bootstrap: str, partitions: int, limit: int, shards: int = 1) -> tuple[str, int]:
+    """The topics of a new service, and how many records they have."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    with closing(open_log(f"kafka://{bootstrap}")) as transport:
+        return topic, fill(transport, topic, partitions, limit, shards)
+
+
+def service_text(
+    bootstrap: str, topic: str, directory: str, *, http: str = "port = 0", more: str = ""
+) -> str:
+    """The configuration of a service of a topic, all defaults."""
+    return f"""
         name = "{topic}"
         [input]
         transport = "kafka://{bootstrap}"
@@ -86,9 +103,14 @@ def configuration(bootstrap: str, topic: str, directory: str) -> Config:
         [snapshots]
         directory = "{directory}"
         [http]
-        enabled = false
+        {http}
+        {more}
         """
-    )
+
+
+def configuration(bootstrap: str, topic: str, directory: str) -> Config:
+    """The same without a server, as parsed."""
+    return parse(service_text(bootstrap, topic, directory, http="enabled = false"))
 
 
 class TimedRunner(Runner):
@@ -125,10 +147,10 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured
 
 def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]:
     """The sides on the same inputs."""
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    transport = open_log(f"kafka://{bootstrap}")
-    sent = fill(transport, topic, partitions, limit)
-    transport.close()
+    topic, sent = filled(bootstrap, partitions, limit)
+    with closing(open_log(f"kafka://{bootstrap}")) as transport:
+        for name in ("hand", "copy", "batches"):
+            transport.create_topic(f"{topic}-{name}", partitions)
     collector = gc.get_threshold()
     collect_rarely()  # as the command does; the copy has the same
     with tempfile.TemporaryDirectory() as directory:

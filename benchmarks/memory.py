@@ -10,33 +10,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.main_job import DELAY, records
+from benchmarks.main_job import create, outgoing, service_text
 from benchmarks.performance import put
-from consumers.offline.feed import LateLabels, timed
 from consumers.transports import open_log
 from tests.acceptance.service import Service
 from tests.kafka.broker import running_broker
 
 STEPS = 5
-CONFIG = """
-name = "{topic}"
-[input]
-transport = "kafka://{bootstrap}"
-observations = "{topic}"
-labels = "{topic}-labels"
-[model]
-type = "GaussianNB"
-[snapshots]
-directory = "{directory}/state"
-[http]
-port = 0
-"""
 
 
 def megabytes(pid: int) -> tuple[float, float]:
@@ -48,31 +33,22 @@ def megabytes(pid: int) -> tuple[float, float]:
 
 def lines(bootstrap: str, count: int) -> Iterator[str]:
     """The table."""
-    topic, labels = (name := f"bench-{uuid.uuid4().hex[:8]}"), f"{name}-labels"
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
     log = open_log(f"kafka://{bootstrap}")
-    for each in (
-        topic,
-        labels,
-        f"{topic}-predictions",
-        f"{topic}-dead-letters",
-        f"{topic}-journal",
-    ):
-        log.create_topic(each, 1)
-    late = LateLabels(labels, "class", DELAY)
-    start = int(time.time() * 1000) - 2 * count
-    out = timed(records(count // 2), topic, start=start, labels=late)
+    create(log, topic, 1)
+    out = outgoing(topic, count // 2)
     yield "| records | resident, MB | most so far, MB |"
     yield "|---|---|---|"
     sent = told = 0
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "service.toml"
-        path.write_text(CONFIG.format(topic=topic, bootstrap=bootstrap, directory=directory))
+        path.write_text(service_text(bootstrap, topic, directory))
         with Service(path, "--shards", "0") as service:
             for step in range(1, STEPS + 1):
                 while sent < step * count // STEPS and (chunk := list(islice(out, 5000))):
                     log.append(chunk)
                     sent += len(chunk)
-                    told += sum(record.topic == labels for record in chunk)
+                    told += sum(record.topic != topic for record in chunk)
                 service.wait_until(
                     lambda told=told: service.metric('headwater_learned_total{shard="0"}') == told
                 )

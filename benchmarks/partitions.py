@@ -11,60 +11,42 @@ import argparse
 import sys
 import tempfile
 import time
-import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from benchmarks.main_job import fill, headwater
+from benchmarks.latency import processor_seconds
+from benchmarks.main_job import filled, headwater, service_text
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
-from consumers.transports import open_log
 from tests.acceptance.service import Service
 from tests.kafka.broker import running_broker
 
 IDLE_SECONDS = 20.0
-TICK = 100  # of /proc/PID/stat, a second
 
 
 def busy(bootstrap: str, partitions: int, limit: int) -> float:
     """Records a second to the end of new topics."""
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    transport = open_log(f"kafka://{bootstrap}")
-    sent = fill(transport, topic, partitions, limit)
-    transport.close()
+    topic, sent = filled(bootstrap, partitions, limit)
     with tempfile.TemporaryDirectory() as directory:
         return headwater(bootstrap, topic, directory, sent).rate
 
 
 def idle(bootstrap: str, partitions: int) -> float:
     """Processor seconds a second of the command, on topics with few records."""
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    transport = open_log(f"kafka://{bootstrap}")
-    fill(transport, topic, partitions, 1_000)
-    transport.close()
+    topic, _ = filled(bootstrap, partitions, 1_000)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "service.toml"
-        path.write_text(
-            f'name = "{topic}"\n[input]\ntransport = "kafka://{bootstrap}"\n'
-            f'observations = "{topic}"\nlabels = "{topic}-labels"\n[model]\ntype = "GaussianNB"\n'
-            f'[snapshots]\ndirectory = "{directory}/state"\n[http]\nport = 0\n'
-        )
+        path.write_text(service_text(bootstrap, topic, directory))
         with Service(path, "--shards", "0") as service:
             service.wait_until(
                 lambda: service.metric('headwater_learned_total{shard="0"}') == 1_000
             )
             time.sleep(5)  # the last commit and its snapshot
-            began, spent = time.monotonic(), _spent(service.pid)
+            began, spent = time.monotonic(), processor_seconds(service.pid)
             time.sleep(IDLE_SECONDS)
-            return (_spent(service.pid) - spent) / (time.monotonic() - began)
-
-
-def _spent(pid: int) -> float:
-    """Processor seconds of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+            return (processor_seconds(service.pid) - spent) / (time.monotonic() - began)
 
 
 def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator[str]:

@@ -15,17 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.main_job import DELAY, records
+from benchmarks.main_job import filled, records, service_text
 from benchmarks.performance import put
-from consumers.offline.feed import LateLabels, timed
-from consumers.transports import open_log
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import running_broker
 
@@ -44,36 +40,13 @@ class Spent(NamedTuple):
     seconds: float
 
 
-def fill(bootstrap: str, limit: int) -> tuple[str, int]:
-    """Topics of a new service with so many observations and their labels: name and records."""
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    transport = open_log(f"kafka://{bootstrap}")
-    outputs = (f"{topic}-predictions", f"{topic}-journal")
-    for name in (topic, f"{topic}-labels", *outputs):
-        transport.create_topic(name, SHARDS)
-    transport.create_topic(f"{topic}-dead-letters", 1)
-    start = int(time.time() * 1000) - 2 * limit
-    late = LateLabels(f"{topic}-labels", "class", DELAY)
-    out, sent = timed(records(limit), topic, start=start, labels=late), 0
-    while chunk := list(islice(out, 5000)):
-        transport.append(chunk)
-        sent += len(chunk)
-    transport.close()
-    return topic, sent
-
-
 def spent(bootstrap: str, topic: str, arguments: list[str]) -> Spent:
     """A run of the command to the end of the inputs."""
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "service.toml"
-        names = [name for name in next(iter(records(1))) if name != "class"]
-        config.write_text(
-            f'name = "{topic}"\n[input]\ntransport = "kafka://{bootstrap}"\n'
-            f'observations = "{topic}"\nlabels = "{topic}-labels"\n[features]\n'
-            + "".join(f'{name} = "numeric"\n' for name in names)
-            + f'[model]\ntype = "GaussianNB"\n[scale]\nshards = {SHARDS}\n'
-            f'[snapshots]\ndirectory = "{directory}/state"\n[http]\nport = 0\n'
-        )
+        fields = "\n".join(f'{name} = "numeric"' for name in next(records(1)) if name != "class")
+        more = f"[scale]\nshards = {SHARDS}\n[features]\n{fields}"
+        config.write_text(service_text(bootstrap, topic, directory, more=more))
         began = time.perf_counter()
         line = [HEADWATER, "run", str(config), "--drain", *arguments]
         process = subprocess.Popen(line, stderr=subprocess.PIPE)  # noqa: S603
@@ -90,8 +63,8 @@ def lines(bootstrap: str, limit: int, rounds: int) -> Iterator[str]:
     found: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
     for _ in range(rounds):
         for side, arguments in SIDES.items():
-            topic, sent = fill(bootstrap, limit)
-            empty = spent(bootstrap, fill(bootstrap, 0)[0], arguments)
+            topic, sent = filled(bootstrap, SHARDS, limit, SHARDS)
+            empty = spent(bootstrap, filled(bootstrap, SHARDS, 0, SHARDS)[0], arguments)
             full = spent(bootstrap, topic, arguments)
             cpu = 1e6 * (full.cpu - empty.cpu) / sent
             found[side].append((cpu, sent / (full.seconds - empty.seconds)))

@@ -15,7 +15,6 @@ import argparse
 import sys
 import tempfile
 import time
-import uuid
 import warnings
 from collections.abc import Iterator
 from statistics import median
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.main_job import configuration, fill, headwater
+from benchmarks.main_job import configuration, filled, headwater
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
 from consumers.service.recovery import rebuild, sources
@@ -88,10 +87,7 @@ def polled(bootstrap: str, topic: str, partitions: int) -> float:
 
 def measure(bootstrap: str, partitions: int, limit: int) -> Rates:
     """One after the other, on a topic of their own."""
-    topic = f"replay-{uuid.uuid4().hex[:8]}"
-    transport = open_log(f"kafka://{bootstrap}")
-    sent = fill(transport, topic, partitions, limit)
-    transport.close()
+    topic, sent = filled(bootstrap, partitions, limit)
     with tempfile.TemporaryDirectory() as directory:
         live = headwater(bootstrap, topic, directory, sent).rate
         again = median(replayed(bootstrap, topic, directory) for _ in range(3))
