@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from consumers.api.operations import LABEL, OPERATIONS, Operation
+from tests.api.generated import generated
 from tests.waiting import until
 from tests.web.living import living
 
@@ -32,14 +33,7 @@ def test_answers_keep_to_the_document(described, operation: Operation) -> None:
     # The document is older than the first label, which fixes the kind of all labels.
     excluded = [positive_data_acceptance] if operation.accepts == LABEL else []
 
-    @seed(1)
-    @settings(
-        max_examples=40,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @generated(40)
     @given(case=described[operation.path][operation.method].as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(excluded_checks=excluded)

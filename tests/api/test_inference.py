@@ -15,13 +15,14 @@ import jsonschema_rs
 import pytest
 import schemathesis
 import yaml
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     response_headers_conformance,
     response_schema_conformance,
 )
 
+from tests.api.generated import generated
 from tests.waiting import until
 from tests.web.living import living
 
@@ -81,14 +82,7 @@ def test_requests_of_the_published_document_are_answered_by_it(client, path: str
     document.config.update(base_url=str(client.base_url))
     (method,) = operations
 
-    @seed(1)
-    @settings(
-        max_examples=60,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @generated(60)
     @given(case=document[path][method].as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(
