@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 AGAIN = (429, 503)
 REJECTED = 422
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
@@ -176,7 +177,7 @@ def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection
     for line in body.splitlines():
         try:
             found.append(msgspec.json.decode(line, type=PredictionRecord))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             rejection = _decoded(line, Rejection)
             rejection.index += first
             found.append(rejection)
@@ -196,7 +197,7 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     """An answer; ServiceError if it is not one of headwater, such as the page of a proxy."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ServiceError(
             f"expected an answer of headwater, got another ({error}); check the URL, and what "
             "stands between"
@@ -250,7 +251,7 @@ def _error(reply: Reply | str, where: str, attempts: int, first: int | None) -> 
     problem: Problem | None = None
     try:
         problem = msgspec.json.decode(reply.body, type=Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         phrase = HTTPStatus(reply.status).phrase if reply.status in list(HTTPStatus) else ""
         return ServiceError(
             f"expected an answer of headwater from {where}, got {reply.status} {phrase}; check "

@@ -103,18 +103,17 @@ def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> Rspam
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
     made = msgspec.json.decode(found, type=PredictionRecord)
-    decides = made.decision is not None or budget is not None  # nothing is decided before labels
-    return _reply(made, spam, answerer.threshold, header_of(value, b"message-id"), decides)
+    required = 0.0
+    if made.decision is not None or budget is not None:  # nothing is decided before labels
+        required = _log_odds(1.0 if answerer.threshold is None else answerer.threshold)
+    return _reply(made, spam, required, header_of(value, b"message-id"))
 
 
-def _reply(
-    made: PredictionRecord, spam: str, threshold: float | None, message_id: str, decides: bool
-) -> RspamdReply:
+def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) -> RspamdReply:
     shares = {named(label): p for label, p in made.probabilities}
     score = _log_odds(shares.get(spam, 0.0)) if shares else 0.0
     action = made.prediction if made.decision is None else made.decision.action
     word = "unsure" if action is None else "spam" if named(action) == spam else "ham"
-    required = _log_odds(1.0 if threshold is None else threshold) if decides else 0.0
     name = f"HEADWATER_{word.upper()}"
     by = made.model
     about = f"{by.name}/{by.type}, {by.learned} labels learned; log-odds of {spam}"

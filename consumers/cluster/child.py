@@ -37,8 +37,8 @@ __all__ = [
     "AskLoop",
     "AskMetrics",
     "ChildReply",
-    "Copies",
     "Ended",
+    "NoCopies",
     "Orders",
     "ShardNews",
     "Stop",
@@ -80,11 +80,10 @@ class AskMetrics(NamedTuple):
     number: int
 
 
-class Copies(NamedTuple):
-    """Whether copies of the model of a shard are made."""
+class NoCopies(NamedTuple):
+    """No more copies of the model of a shard are wanted."""
 
     shard: int
-    enabled: bool
 
 
 class Stop(NamedTuple):
@@ -214,12 +213,12 @@ class _Reporter:
                 self._take(self._pipe.recv())
         self._stop.set()
 
-    def _take(self, order: AskLoop | AskMetrics | Copies | Stop) -> None:
+    def _take(self, order: AskLoop | AskMetrics | NoCopies | Stop) -> None:
         match order:
             case Stop():
                 self._stop.set()
-            case Copies(shard, enabled):
-                self._fleet.status_feeds()[shard].copies.enabled = enabled
+            case NoCopies(shard):
+                self._fleet.status_feeds()[shard].copies.enabled = False
             case AskMetrics(number):
                 self._replies.put(ChildReply(number, list(self._fleet.registry.collect())))
             case AskLoop(number, shard, question):

@@ -33,8 +33,8 @@ from consumers.cluster.child import (
     AskLoop,
     AskMetrics,
     ChildReply,
-    Copies,
     Ended,
+    NoCopies,
     Orders,
     ShardNews,
     Stop,
@@ -48,7 +48,7 @@ from consumers.telemetry.families import united
 from consumers.web.questions import WAITING, Questions
 from consumers.web.status_feed import StatusFeed
 
-__all__ = ["ProcessFleet", "spread"]
+__all__ = ["ProcessFleet", "processors", "spread"]
 
 log = logging.getLogger("headwater")
 
@@ -140,11 +140,16 @@ class ProcessFleet:
         self._stop.set()
 
 
+def processors() -> list[int | None]:
+    """The numbers of the processors that this process may use; None if one cannot be chosen."""
+    if hasattr(os, "sched_getaffinity"):
+        return [*sorted(os.sched_getaffinity(0))]
+    return [None] * (os.cpu_count() or 1)
+
+
 def _cores(processes: int) -> list[int | None]:
     """The processor of each process; none if there are more processes than processors."""
-    if not hasattr(os, "sched_getaffinity"):
-        return [None] * processes
-    ours: list[int | None] = [*sorted(os.sched_getaffinity(0))]
+    ours = processors()
     return ours[:processes] if processes <= len(ours) else [None] * processes
 
 
@@ -221,7 +226,7 @@ class _Child:
         """The number of answers that have not come."""
         return len(self._waiting)
 
-    def _tell(self, message: AskLoop | AskMetrics | Copies | Stop) -> bool:
+    def _tell(self, message: AskLoop | AskMetrics | NoCopies | Stop) -> bool:
         with self._lock:
             if self._pipe is None:
                 return False
@@ -282,8 +287,8 @@ class _Child:
         for number in left:
             self._answer(ChildReply(number, None, "its process has ended"))
         process.join()
-        ended = self._orders.drain or self._stop.is_set()
-        self._healths = self._healths if ended else {}
+        if not (orders.drain or self._stop.is_set()):
+            self._healths = {}
         return error, process.exitcode or 0
 
     def _take(self, message: ShardNews | ChildReply) -> None:
@@ -293,7 +298,7 @@ class _Child:
             return
         feed = self.feeds[message.shard]
         if not feed.copies.enabled and message.copy is not None:
-            self._tell(Copies(message.shard, enabled=False))
+            self._tell(NoCopies(message.shard))
         feed.copies.newest = message.copy or feed.copies.newest
         feed.copies.current, feed.copies.slow = message.current, message.slow
         self._healths[message.shard] = message.health

@@ -202,6 +202,7 @@ def _numbers(text: str | None, config: Config) -> list[int]:
 def _processes(text: str | None, config: Config, shards: int) -> int:
     """The number of processes for the shards; 0 without the option."""
     from consumers.base.errors import ConfigError
+    from consumers.cluster.processes import processors
     from consumers.transports.registry import transport_of
 
     if text is None:
@@ -213,12 +214,7 @@ def _processes(text: str | None, config: Config, shards: int) -> int:
             "for one; use kafka: or sqlite:, or leave --processes out"
         )
     if text == "auto":
-        ours = (
-            os.sched_getaffinity(0)
-            if hasattr(os, "sched_getaffinity")
-            else range(os.cpu_count() or 1)
-        )
-        return min(shards, len(ours))
+        return min(shards, len(processors()))
     if not text.isdecimal() or not 1 <= int(text) <= shards:
         more = "; set [scale] shards for more" if config.scale.shards == 1 else ""
         raise ConfigError(

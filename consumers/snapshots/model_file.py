@@ -41,7 +41,6 @@ ABOUT, SUMS, SIGNATURE = "model.json", "SHA256SUMS", "signature"
 MOST_MEMBERS = 10_000
 END = b"PK\x05\x06"  # how the end record of an archive begins
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time of a zip: the bytes must not depend on the clock
-_UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 _NAME = re.compile(r"[\w ./-]{1,200}\.npy", re.ASCII)
 
 
@@ -247,7 +246,7 @@ def _array(name: str, raw: bytes) -> NDArray[Any]:
         if npy.read_magic(file) != (1, 0):
             raise ValueError("expected version 1.0 of npy")
         shape, fortran, dtype = npy.read_array_header_1_0(file)
-    except (*_UNREADABLE, TokenError) as error:  # of numpy's parser
+    except (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         raise SnapshotError(f"damaged: {name}: {_line(error)}") from None
     body = raw[file.tell() :]
     sound = dtype.str in DTYPES and not fortran and all(n >= 0 for n in shape)
