@@ -81,7 +81,7 @@ class AskMetrics(NamedTuple):
 
 
 class NoCopies(NamedTuple):
-    """No more copies of the model of a shard are wanted."""
+    """Copies of the model of a shard are no longer wanted."""
 
     shard: int
 
