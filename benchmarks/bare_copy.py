@@ -72,6 +72,7 @@ def copy_by_batches(
                 rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
                 records = [Outgoing(output, *row) for row in rows]
                 handed += producer.send_many(output, part.partition, records)
+        producer.wake()
         return count, handed
 
     inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]

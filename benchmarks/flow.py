@@ -21,7 +21,7 @@ from kafka import TopicPartition
 from benchmarks.main_job import DELAY, records
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.options import KafkaOptions
-from consumers.transports.kafka.producer import BatchProducer, PendingSends
+from consumers.transports.kafka.producer import BatchProducer, PendingSends, send
 from consumers.transports.kafka.reader import column_consumer
 
 __all__ = ["Flow"]
@@ -106,9 +106,8 @@ class Flow:
                     labels.append(Outgoing(self._labels, key, waiting.popleft(), clock))
             self.read += [0.0] * len(observations)
             self.sent += [started + i / self._rate for i in range(first, due)]
-            for topic, chunk in ((self._observations, observations), (self._labels, labels)):
-                if chunk:
-                    handed += producer.send_many(topic, 0, chunk)
+            parts = [((self._observations, 0), observations), ((self._labels, 0), labels)]
+            handed += send(producer, [part for part in parts if part[1]])
             handed = [batch for batch in handed if not batch.is_done]
         producer.flush(10)
         producer.close()

@@ -1,8 +1,9 @@
 """Many partitions on a real broker: python -m benchmarks.partitions [--partitions 3 400] [--write]
 
 For each number of partitions: the rate of the service to the end of filled topics, as in
-`benchmarks.main_job`; and the processor time of `headwater run` while nothing arrives, as a share
-of one core, over some seconds after it is live.
+`benchmarks.main_job`; beside it a transactional copy of as many records that neither decodes nor
+learns (`copy_by_batches` of `benchmarks.bare_copy`); and the processor time of `headwater run`
+while nothing arrives, as a share of one core, over some seconds after it is live.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+from benchmarks.bare_copy import copy_by_batches
 from benchmarks.latency import processor_seconds
 from benchmarks.main_job import filled, headwater, service_text
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
+from consumers.transports import open_log
 from tests.acceptance.service import Service
 from tests.kafka.broker import running_broker
 
@@ -31,6 +34,15 @@ def busy(bootstrap: str, partitions: int, limit: int) -> float:
     topic, sent = filled(bootstrap, partitions, limit)
     with tempfile.TemporaryDirectory() as directory:
         return headwater(bootstrap, topic, directory, sent).rate
+
+
+def copied(bootstrap: str, partitions: int, limit: int) -> float:
+    """Records a second of a copy that neither decodes nor learns."""
+    topic, _ = filled(bootstrap, partitions, limit)
+    log = open_log(f"kafka://{bootstrap}")
+    log.create_topic(f"{topic}-copy", partitions)
+    log.close()
+    return copy_by_batches(bootstrap, topic, f"{topic}-labels", f"{topic}-copy", partitions).rate
 
 
 def idle(bootstrap: str, partitions: int) -> float:
@@ -52,21 +64,24 @@ def idle(bootstrap: str, partitions: int) -> float:
 def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator[str]:
     """The table."""
     rates: dict[int, list[float]] = {partitions: [] for partitions in every}
+    copies: dict[int, list[float]] = {partitions: [] for partitions in every}
     for _ in range(rounds):
         for partitions, found in rates.items():
             found.append(busy(bootstrap, partitions, limit))
+            copies[partitions].append(copied(bootstrap, partitions, limit))
             sys.stdout.write(f"{partitions} partitions: {found[-1]:,.0f} records/s\n")
             sys.stdout.flush()
     yield f"{limit:,} observations and their labels, medians of {rounds} rounds."
     yield ""
-    yield "| partitions of each input | records/s | spread | of the first | idle, of one core |"
-    yield "|---|---|---|---|---|"
+    yield "| partitions | records/s | spread | of the first | copy | idle, of a core |"
+    yield "|---|---|---|---|---|---|"
     first = median(rates[every[0]])
     for partitions, found in rates.items():
         rate = median(found)
         yield (
             f"| {partitions} | {rate:,.0f} | {min(found):,.0f}–{max(found):,.0f} | "
-            f"{rate / first:.0%} | {idle(bootstrap, partitions):.1%} |"
+            f"{rate / first:.0%} | {median(copies[partitions]):,.0f} | "
+            f"{idle(bootstrap, partitions):.1%} |"
         )
 
 

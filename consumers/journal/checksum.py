@@ -119,7 +119,7 @@ def _power(length: int) -> int:
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:
-    return np.array(numbers, dtype=np.int64).tobytes()
+    return np.asarray(numbers, dtype=np.int64).tobytes()
 
 
 def _joined(
@@ -127,6 +127,9 @@ def _joined(
 ) -> Iterator[bytes | memoryview]:
     """All cells in pieces of about `_PIECE` bytes: all in one would need the memory twice."""
     ends = np.maximum(sizes, 0).cumsum()
+    if len(cells) > 1 and ends[-1] < _PIECE:  # the usual case, without looking for cuts
+        yield packed(cells).data
+        return
     cuts = [0, *(np.flatnonzero(np.diff(ends // _PIECE)) + 1).tolist(), len(cells)]
     for start, stop in pairwise(cuts):
         some = cells[start:stop]

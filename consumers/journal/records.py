@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Batch, Fetched, Outgoing, Partition
+from consumers.base.records import RECORD_BYTES, Batch, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
 from consumers.config.units import counted
@@ -461,25 +461,24 @@ class RangeCheck:
                 )
 
 
-def tails(batch: Batch) -> dict[Partition, Range]:
-    """The last records of each partition of a batch, by which its log is recognized later."""
+def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
+    """The last records of each partition of a batch, by which its log is recognized later.
+
+    Parameters
+    ----------
+    ranges
+        Ranges with known checksums. Those of few records are often a whole part of the batch.
+    """
+    known = {(r.topic, r.partition, r.end, r.count): r.crc32 for r in ranges}
     out = {}
     for part in filter(len, batch.parts):
-        size = count = 0
-        for key, value in zip(reversed(part.keys), reversed(part.values), strict=True):
-            size += len(key or b"") + len(value or b"")
-            if count and (count == TAIL_RECORDS or size > TAIL_BYTES):
-                break
-            count += 1
-        last = Fetched(
-            part.partition,
-            part.offsets[-count:],
-            part.timestamps[-count:],
-            part.keys[-count:],
-            part.values[-count:],
-        )
-        first, end = last.offsets[0], last.offsets[-1] + 1
-        out[part.partition] = Range(*part.partition, first, end, count, checksum(last))
+        sizes = part.sizes()[: -TAIL_RECORDS - 1 : -1] - RECORD_BYTES
+        count = max(1, int(np.searchsorted(sizes.cumsum(), TAIL_BYTES, side="right")))
+        first, end = part.offsets[-count], part.offsets[-1] + 1
+        crc = known.get((*part.partition, end, count)) if count == len(part) else None
+        if crc is None:
+            crc = checksum(part.split(len(part) - count)[1])
+        out[part.partition] = Range(*part.partition, first, end, count, crc)
     return out
 
 

@@ -106,7 +106,7 @@ def _move(
     """Set `live` to the state after a commit."""
     live.advance_past(entry, offset)
     live.chain, live.shape = entry.chain, shape
-    live.tails |= journal.tails(batch)
+    live.tails |= journal.tails(batch, entry.ranges)
     live.topics, live.adopting = live.topics | entry.topics, {}
     for position, _ in entry.snapshots:
         del live.snapshots[position]

@@ -95,7 +95,8 @@ class Gatherer:
             max_records=size,
             timeout=seconds,
             skip=self._merge.full(2 * size, share),
-            max_bytes=min(self._merge.room, share),
+            max_bytes=self._merge.room,
+            each=share,
         )
         self._polled()
         self._merge.add(fetched)

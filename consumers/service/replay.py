@@ -140,7 +140,7 @@ def _apply(
         shape = replace(shape, explain=0)  # this learner may not be able to, and writes nothing
     for batch in pieces:
         whole = check.add(batch)
-        live.tails |= tails(batch)
+        live.tails |= tails(batch, entry.ranges)
         outcome = live.shard.process(
             batch,
             entry.now,

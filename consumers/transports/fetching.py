@@ -206,13 +206,18 @@ class Poller:
         self._positions = {partition: positions[partition] for partition in self.inputs}
 
     def poll(
-        self, max_records: int, timeout: float, skip: Collection[Partition], max_bytes: int
+        self,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition],
+        max_bytes: int,
+        each: int,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
         deadline = time.monotonic() + timeout
         pause = 0.002
         seen = self._news()
-        fetched = self.take(max_records, max_bytes, skip)
+        fetched = self.take(max_records, max_bytes, skip, each)
         while not fetched:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -222,10 +227,12 @@ class Poller:
             news = self._news()
             if news != seen:
                 seen = news
-                fetched = self.take(max_records, max_bytes, skip)
+                fetched = self.take(max_records, max_bytes, skip, each)
         return fetched
 
-    def take(self, max_records: int, max_bytes: int, skip: Collection[Partition]) -> list[Fetched]:
+    def take(
+        self, max_records: int, max_bytes: int, skip: Collection[Partition], each: int
+    ) -> list[Fetched]:
         """An even share of the records that exist from each input, without waiting.
 
         The next inputs may use what one does not have.
@@ -236,7 +243,7 @@ class Poller:
             if max_records <= 0 or max_bytes <= 0:
                 break
             share, some = (-(-left // (len(wanted) - place)) for left in (max_records, max_bytes))
-            chunk = self._fetch(partition, self._positions[partition], share, some)
+            chunk = self._fetch(partition, self._positions[partition], share, min(some, each))
             if chunk is not None:
                 self._positions[partition] = chunk.offsets[-1] + 1
                 max_records -= len(chunk)
@@ -263,9 +270,10 @@ class FetchingOwner:
         timeout: float,
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
+        each: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
-        return self._poller.poll(max_records, timeout, skip, max_bytes)
+        return self._poller.poll(max_records, timeout, skip, max_bytes, each)
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
         """Nothing: there are no transactions."""

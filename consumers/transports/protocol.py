@@ -205,12 +205,14 @@ class Owner(Protocol):
         timeout: float,
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
+        each: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs, not merged; empty if none arrived within `timeout` seconds.
 
         A partition's records come in offset order, without repeats or omissions. Records of `skip`
         are left for a later call. The records have at most `max_bytes` together
-        (`Fetched.nbytes`), except that the last one may exceed it.
+        (`Fetched.nbytes`), and those of a partition at most `each`, except that the last one may
+        exceed it.
         """
 
     def ends(self) -> dict[Partition, int]:

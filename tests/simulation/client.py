@@ -105,8 +105,8 @@ class Consumer:
     def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {part: self._at[part] for part in parts}
 
-    def highwater(self, part: TopicPartition) -> int | None:
-        return self._seen.get(part)
+    def highwaters(self) -> dict[TopicPartition, int]:
+        return {part: self._seen[part] for part in self._at if part in self._seen}
 
     def committed(self, part: TopicPartition, timeout_ms: int) -> int | None:
         return self._broker.offsets.get((self._group, part))
@@ -232,6 +232,9 @@ class Producer:
         batch = _Handed(TopicPartition(topic, partition), records)
         self._batches.append(batch)
         return [batch]
+
+    def wake(self) -> None:
+        """Batches are sent by `flush`."""
 
     def flush(self, seconds: float) -> None:
         while self._batches:

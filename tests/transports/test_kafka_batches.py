@@ -20,7 +20,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from consumers.base.records import Outgoing
-from consumers.transports.kafka.batches import columns, one_by_one, written
+from consumers.transports.kafka.batches import body, columns, columns_of, one_by_one, written
 from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 from tests.consumers.base.test_outgoing import as_columns
@@ -153,11 +153,14 @@ def test_damage_is_told_and_never_read_beyond() -> None:
     assert told > 300
 
 
-def batch_at(offset: int, records: Sequence[Outgoing], producer: int) -> bytes:
-    """A batch as a broker keeps it."""
-    ((builder, _),) = written(records, compression=0, batch_size=2**18)
+def batch_at(
+    offset: int, records: Sequence[Outgoing], producer: int, epoch: int = 0, compression: int = 0
+) -> bytes:
+    """A batch as a broker keeps it. Neither offset nor epoch are part of its checksum."""
+    ((builder, _),) = written(records, compression=compression, batch_size=2**18)
     log = bytearray(closed(builder, producer, offset))
     log[:8] = offset.to_bytes(8, "big")
+    log[12:16] = epoch.to_bytes(4, "big")
     return bytes(log)
 
 
@@ -173,13 +176,14 @@ def marker_at(offset: int, producer: int, *, commit: bool) -> bytes:
 
 def logged(rng: random.Random) -> tuple[bytes, list[SimpleNamespace], int]:
     """A log of transactions of three producers, some aborted; those, and its end."""
-    out, aborted, offset = b"", [], 100
+    out, aborted, offset, epoch = b"", [], 100, 3
     for turn in range(12):
         producer, first = 1 + turn % 3, offset
         for _ in range(rng.randrange(1, 3)):
             count = rng.randrange(1, 9)
             records = [Outgoing("t", b"k", rng.randbytes(9), 50 + i) for i in range(count)]
-            out += batch_at(offset, records, producer)
+            epoch += rng.random() < 0.2  # another broker leads the partition
+            out += batch_at(offset, records, producer, epoch, rng.choice([0, 0, 0, 1]))
             offset += count + rng.randrange(2)  # compaction leaves gaps
         commit = rng.random() < 0.6
         out += marker_at(offset, producer, commit=commit)
@@ -219,6 +223,61 @@ def test_partition_is_taken_as_the_client_takes_it(seed, level) -> None:
         raise AssertionError("it never ends")
 
     assert taken(_PartitionColumns) == taken(Fetcher.PartitionRecords)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(records_of_a_partition, CODES, st.booleans(), st.integers(0, 3)), max_size=6
+    ).filter(len)
+)
+def test_many_batches_are_read_as_each_alone(drawn) -> None:
+    """Of any codec, with times of the producer or of the broker."""
+    offset, logs = 7, []
+    for records, compression, appends, gap in drawn:
+        log = bytearray(batch_at(offset, records, 1, 0, compression))
+        log[22] |= 8 * appends  # LogAppendTime
+        logs.append(log)
+        offset += len(records) + gap
+    every = [DefaultRecordBatch(log) for log in logs]
+    expected = [one_by_one(DefaultRecordBatch(log)) for log in logs]
+    found = columns_of(every, [body(batch) for batch in every])
+
+    assert [list(column) for column in found] == [
+        [value for each in expected for value in each[k]] for k in range(4)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_batches_before_one_with_a_damaged_record_are_read(seed) -> None:
+    """Its checksum is right, as of a producer with an error. The client finds the same."""
+    rng = random.Random(seed)
+    log, offset, bad, good = b"", 100, rng.randrange(6), 0
+    for number in range(6):
+        count = rng.randrange(1, 5)
+        good += count if number < bad else 0
+        batch = bytearray(batch_at(offset, [Outgoing("t", b"k", b"value", 9)] * count, 1))
+        if number == bad:
+            header = DefaultRecordBatch.HEADER_STRUCT.size
+            batch[rng.choice([header, len(batch) - 1])] = 0x7E
+            start = DefaultRecordBatch.ATTRIBUTES_OFFSET
+            crc = calc_crc32c(memoryview(batch)[start:])
+            batch[start - 4 : start] = crc.to_bytes(4, "big")
+        log, offset = log + bytes(batch), offset + count
+
+    def taken(kind: type) -> list[object]:
+        part, found = kind(100, PART, MemoryRecords(log)), []
+        while part:
+            try:
+                for each in part.take(3):
+                    found += [each.offset] if hasattr(each, "offset") else each.offsets
+            except CorruptRecordError:
+                return found
+        return found
+
+    assert taken(_PartitionColumns) == list(range(100, 100 + good))
+    # The client returns the whole records of the damaged batch too.
+    assert taken(Fetcher.PartitionRecords)[:good] == list(range(100, 100 + good))
 
 
 def test_damaged_batch_is_told_after_the_records_before_it() -> None:

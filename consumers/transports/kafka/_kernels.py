@@ -50,30 +50,30 @@ def _span(data: Any, at: int, end: int) -> Any:
 
 
 @kernel
-def find_records(data: Any, at: int, out: Any) -> int:
-    """Find the parts of each record.
+def _find_records(data: Any, at: int, stop: int, first: int, count: int, out: Any) -> int:
+    """Find the parts of each record of a batch.
 
-    `data` uint8 (n,), the records from `at` to its end; `out` int64 (records, 6): timestamp delta,
-    offset delta, start and end of key and of value. Returns the number of complete records: less
-    than the rows of `out` if one is damaged, -1 if bytes follow the last record.
+    `data` uint8 (n,), the records from `at` to `stop`; `out` int64 (6, records): timestamp delta,
+    offset delta, start and size of key and of value, into the columns from `first`. Returns the
+    number of complete records: less than `count` if one is damaged, -1 if bytes follow the last.
     """
-    for i in range(out.shape[0]):
+    for i in range(count):
         length, start = _number(data, at)
-        if start == NOWHERE or length < 1 or length > data.size - start:
+        if start == NOWHERE or length < 1 or length > stop - start:
             return i
         end = start + length
-        out[i, 0], at = _number(data, start + 1)
+        out[0, first + i], at = _number(data, start + 1)
         if at == NOWHERE:
             return i
-        out[i, 1], at = _number(data, at)
+        out[1, first + i], at = _number(data, at)
         if at == NOWHERE:
             return i
-        out[i, 2], out[i, 3], at = _span(data, at, end)
-        if at == NOWHERE:
-            return i
-        out[i, 4], out[i, 5], at = _span(data, at, end)
-        if at == NOWHERE:
-            return i
+        for cell in (2, 4):
+            begin, after, at = _span(data, at, end)
+            if at == NOWHERE:
+                return i
+            out[cell, first + i] = begin
+            out[cell + 1, first + i] = NOWHERE if begin == NOWHERE else after - begin
         headers, at = _number(data, at)
         if at == NOWHERE or headers < 0:
             return i
@@ -86,7 +86,29 @@ def find_records(data: Any, at: int, out: Any) -> int:
                 return i
         if at != end:
             return i
-    return out.shape[0] if at == data.size else -1
+    return count if at == stop else -1
+
+
+@kernel
+def find_batches(data: Any, batches: Any, out: Any) -> Any:
+    """Find the parts of each record of each batch.
+
+    `data` uint8 (n,); `batches` int64 (batches, 6): where its records begin and stop, their number,
+    the first offset, a timestamp, and 1 if it is that of all, 0 if it is the first; `out` int64
+    (6, records): timestamp, offset, start and size of key and of value, size -1 for none. Returns
+    the first damaged batch, or their number, and what `_find_records` has returned for it.
+    """
+    first = 0
+    for b in range(batches.shape[0]):
+        at, stop, count, offset, time, appended = batches[b]
+        found = _find_records(data, at, stop, first, count, out)
+        if found != count:
+            return b, found
+        for i in range(first, first + count):
+            out[0, i] = time if appended else out[0, i] + time
+            out[1, i] += offset
+        first += count
+    return batches.shape[0], 0
 
 
 @kernel

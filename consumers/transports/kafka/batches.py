@@ -20,18 +20,38 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, Numbers
 from consumers.base.records import Header, Outgoing, OutgoingColumns
-from consumers.transports.kafka._kernels import find_records, write_records
+from consumers.transports.kafka._kernels import find_batches, write_records
 from consumers.transports.kafka.codecs import unpacked
 
-__all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
+__all__ = ["MAGIC", "Columns", "body", "columns", "columns_of", "one_by_one", "rehearse", "written"]
 
 _Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes | None]]
 
-_MAGIC = 2
+MAGIC = 2  # the present format of batches
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
 _SHORTEST = 7  # minimum size of a record in bytes
 _LONGEST = 32  # maximum size of a record without key, value and headers
+
+
+def body(batch: Any, most: int = 1 << 62) -> bytes | memoryview:
+    """The records of a fetched batch, decompressed.
+
+    Parameters
+    ----------
+    most
+        To how many bytes it may decompress.
+
+    Raises
+    ------
+    UnsupportedCodecError
+        The library of its codec is missing, or it decompresses to more than `most` bytes.
+    """
+    data = memoryview(batch._buffer)[batch._pos :]
+    if batch.compression_type != batch.CODEC_NONE:
+        batch._assert_has_codec(batch.compression_type)
+        return unpacked(batch.compression_type, bytes(data), most)
+    return data
 
 
 def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> Columns:
@@ -40,7 +60,24 @@ def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> C
     Parameters
     ----------
     most
-        To how many bytes it may decompress.
+        See `body`.
+    key_header
+        See `columns_of`.
+    """
+    if batch.magic < MAGIC:
+        return one_by_one(batch, key_header)
+    return columns_of([batch], [body(batch, most)], key_header)
+
+
+def columns_of(
+    batches: Sequence[Any], bodies: Sequence[bytes | memoryview], key_header: str | None = None
+) -> Columns:
+    """Offsets, timestamps, keys and values of batches of one partition.
+
+    Parameters
+    ----------
+    batches, bodies
+        Fetched batches whose checksums were verified, not of the oldest formats; `body` of each.
     key_header
         The header whose value is the key of a record that has both; None: no header is read.
 
@@ -48,37 +85,29 @@ def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> C
     ------
     CorruptRecordError
         A record is damaged.
-    UnsupportedCodecError
-        The library of its codec is missing, or it decompresses to more than `most` bytes.
     """
-    if batch.magic < _MAGIC:
-        return one_by_one(batch, key_header)
-    data, at, count = bytes(batch._buffer), batch._pos, batch.records_count
-    if batch.compression_type != batch.CODEC_NONE:
-        batch._assert_has_codec(batch.compression_type)
-        data, at = unpacked(batch.compression_type, data[at:], most), 0
-    if not 0 <= count <= len(data) // _SHORTEST:
-        raise CorruptRecordError(f"{count} records in {len(data)} bytes")
-    parts = np.empty((count, 6), dtype=np.int64)
-    whole = find_records(np.frombuffer(data, dtype=np.uint8), at, parts)
-    if whole != count:
-        where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "after the last record"
-        raise CorruptRecordError(f"record batch at {batch.base_offset}: damaged {where}")
-    if batch.timestamp_type == batch.LOG_APPEND_TIME:
-        times = np.full(count, batch.max_timestamp, dtype=np.int64)
-    else:
-        times = parts[:, 0] + batch.first_timestamp
+    stop, every = 0, []
+    for batch, records in zip(batches, bodies, strict=True):
+        at, stop, count = stop, stop + len(records), batch.records_count
+        if not 0 <= count <= len(records) // _SHORTEST:
+            raise CorruptRecordError(f"{count} records in {len(records)} bytes")
+        appended = batch.timestamp_type == batch.LOG_APPEND_TIME
+        time = batch.max_timestamp if appended else batch.first_timestamp
+        every.append((at, stop, count, batch.base_offset, time, appended))
+    data, table = b"".join(bodies), np.array(every, dtype=np.int64)
     blob = np.frombuffer(data, dtype=np.uint8)
-    keys, values = (
-        ByteCells(
-            blob, parts[:, at], np.where(parts[:, at] < 0, -1, parts[:, at + 1] - parts[:, at])
-        )
-        for at in (2, 4)
-    )
-    found: Sequence[bytes | None] = keys
+    parts = np.empty((6, int(table[:, 2].sum())), dtype=np.int64)
+    whole, found = find_batches(blob, table, parts)
+    if whole < len(batches):
+        first = batches[whole].base_offset
+        where = f"at offset {first + found}" if found >= 0 else "after the last record"
+        raise CorruptRecordError(f"record batch at {first}: damaged {where}")
+    cells = ByteCells(blob, parts[2], parts[3])
+    values = ByteCells(blob, parts[4], parts[5])
+    keys: Sequence[bytes | None] = cells
     if key_header is not None:
-        found = _keys_from_headers(data, parts, keys, key_header.encode())
-    return Numbers(parts[:, 1] + batch.base_offset), Numbers(times), found, values
+        keys = _keys_from_headers(data, values, cells, key_header.encode())
+    return Numbers(parts[1]), Numbers(parts[0]), keys, values
 
 
 def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
@@ -94,13 +123,15 @@ def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
 
 
 def _keys_from_headers(
-    data: bytes, parts: Any, keys: Sequence[bytes | None], name: bytes
+    data: bytes, values: ByteCells, keys: Sequence[bytes | None], name: bytes
 ) -> list[bytes | None]:
     """The keys, with the values of a header where a record has it. The records are whole."""
     out = list(keys)
-    for i, at in enumerate(parts[:, 5].tolist()):
-        if at >= 0:
-            count, at = _read_varint(data, at)
+    for i, (start, size) in enumerate(
+        zip(values.starts.tolist(), values.sizes.tolist(), strict=True)
+    ):
+        if size >= 0:  # the headers follow the value
+            count, at = _read_varint(data, start + size)
             for _ in range(count):
                 size, at = _read_varint(data, at)
                 found, at = data[at : at + size], at + size
@@ -181,7 +212,7 @@ def rehearse() -> None:
 
 def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRecordsBuilder:
     """The client's builder in the state after its `append` of these records."""
-    batch = MemoryRecordsBuilder(_MAGIC, compression, batch_size)
+    batch = MemoryRecordsBuilder(MAGIC, compression, batch_size)
     inner = batch._builder
     inner._buffer += body.data
     inner._num_records = batch._next_offset = len(times)

@@ -16,7 +16,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Fetched, Partition, Uncommitted
+from consumers.base.records import UNBOUNDED, Fetched, Partition, Uncommitted
 
 __all__ = ["KafkaInputs"]
 
@@ -68,7 +68,13 @@ class KafkaInputs:
         self._assign(set(parts))
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition], max_bytes: int
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition],
+        max_bytes: int,
+        each: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`.
 
@@ -77,7 +83,7 @@ class KafkaInputs:
         """
         skipped = {TopicPartition(*partition) for partition in skip}
         deadline = time.monotonic() + timeout
-        while not (served := self._serve(max_records, max_bytes, skipped)):
+        while not (served := self._serve(max_records, max_bytes, skipped, each)):
             held = sum(chunk.nbytes for part in skipped for chunk in self._held[part])
             full = {part for part in skipped if self._held[part] and held >= _HELD_BYTES}
             self._assign(self._inputs.keys() - full)
@@ -92,19 +98,22 @@ class KafkaInputs:
         return served
 
     def _serve(
-        self, max_records: int, max_bytes: int, skipped: Collection[TopicPartition]
+        self, max_records: int, max_bytes: int, skipped: Collection[TopicPartition], each: int
     ) -> list[Fetched]:
         """Kept records of the inputs that are not skipped."""
         served = []
         wanted = [part for part, held in self._held.items() if held and part not in skipped]
         for part in wanted:
-            held = self._held[part]
-            while held and max_records > 0 and max_bytes > 0:
-                count = min(max_records, held[0].within(max_bytes))
+            if max_records <= 0 or max_bytes <= 0:
+                break
+            held, left = self._held[part], min(each, max_bytes)
+            while held and max_records > 0 and left > 0:
+                count = min(max_records, held[0].within(left))
                 chunk = held.popleft() if count == len(held[0]) else held[0].shift(count)
                 self._next[part] = chunk.offsets[-1] + 1
                 max_records -= count
                 max_bytes -= chunk.nbytes
+                left -= chunk.nbytes
                 served.append(chunk)
             self._held[part] = self._held.pop(part)  # last next time, so that none is always last
         return served
@@ -120,10 +129,7 @@ class KafkaInputs:
         self._assigned = parts
 
     def _learn_ends(self) -> None:
-        for part in self._assigned:
-            end = self._consumer.highwater(part)  # included in each fetch, so it is no request
-            if end is not None:
-                self._ends[part] = end
+        self._ends |= self._consumer.highwaters()  # included in each fetch, so it is no request
 
     def ends(self) -> dict[Partition, int]:
         """The newest known end of each input, or the caller's position at the end of records.

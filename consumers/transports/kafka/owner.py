@@ -131,6 +131,7 @@ class KafkaOwner:
         timeout: float,
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
+        each: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`.
 
@@ -139,7 +140,7 @@ class KafkaOwner:
         """
         with self._guarded("poll the inputs"):
             return self._inputs.poll(
-                max_records=max_records, timeout=timeout, skip=skip, max_bytes=max_bytes
+                max_records=max_records, timeout=timeout, skip=skip, max_bytes=max_bytes, each=each
             )
 
     def ends(self) -> dict[Partition, int]:

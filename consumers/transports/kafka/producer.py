@@ -92,7 +92,7 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
     def send_many(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[PendingSends]:
-        """Send records of one partition, in order.
+        """Pass records of one partition to the client, in order. It sends them after `wake`.
 
         Raises
         ------
@@ -123,8 +123,11 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
                 accumulator._batches[part].append(batch)
                 accumulator._incomplete.add(batch)
             out.append(PendingSends(batch.produce_future, count, (topic, partition)))
-        self._sender.wakeup()
         return out
+
+    def wake(self) -> None:
+        """Let the client send what it was passed."""
+        self._sender.wakeup()
 
 
 @contextmanager
@@ -151,8 +154,13 @@ def by_place(placed: Iterable[tuple[Outgoing, int]]) -> list[tuple[Place, Sequen
 def send(
     producer: BatchProducer, parts: Iterable[tuple[Place, Sequence[Outgoing]]]
 ) -> list[PendingSends]:
-    """Pass the records to the producer, part by part. The last record is in the last batch."""
-    return [batch for where, records in parts for batch in producer.send_many(*where, records)]
+    """Send the records, part by part. The last record is in the last batch.
+
+    The client is woken once. Otherwise it would send the first parts in requests of their own.
+    """
+    out = [batch for where, records in parts for batch in producer.send_many(*where, records)]
+    producer.wake()
+    return out
 
 
 def places(

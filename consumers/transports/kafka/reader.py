@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,23 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.base.cells import sizes
 from consumers.base.records import Fetched, Partition, joined
-from consumers.transports.kafka.batches import columns
+from consumers.transports.kafka.batches import MAGIC, body, columns_of, one_by_one
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
 
+_Body = tuple[
+    Any, bytes | memoryview
+]  # a batch, and its records; b"" if it has one of the oldest formats
+
 _CONSUMER = -1  # the sender of a request: a replica by its broker's number, or a consumer
 _UNPACKED = 8  # times `fetch_max_bytes`: the size to which a batch may decompress
+_RUN = 2**20  # bytes of records that are looked for in one call
 _COLLECTED = 32 * 2**20  # bytes of records between two collections of some milliseconds each
 
 
 class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
-    """The client's consumer, with positions of many partitions at once."""
+    """The client's consumer, with positions and ends of many partitions at once."""
 
     def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The next offset to read of each assigned partition.
@@ -51,6 +56,11 @@ class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
             found[part] = self.position(part) if position is None else position.offset
         return found
 
+    def highwaters(self) -> dict[TopicPartition, int]:
+        """The newest known end of each assigned partition that has one, as `highwater`."""
+        assigned = self._subscription.assignment.items()
+        return {part: state.highwater for part, state in assigned if state.highwater is not None}
+
 
 def column_consumer(
     settings: Mapping[str, Any],
@@ -60,7 +70,8 @@ def column_consumer(
 ) -> Any:
     """A `KafkaConsumer` whose `poll` returns lists of `Fetched` by partition.
 
-    It also has `positions`, the next offset of many partitions at once.
+    It also has `positions` and `highwaters`, the next offsets and the ends of many partitions at
+    once.
 
     Parameters
     ----------
@@ -145,6 +156,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     headers: KeyHeaders = NO_KEY_HEADERS
     garbage = _Garbage()  # of the process
     _rest: Fetched | None = None  # decoded and not taken yet
+    _last: Any = None  # the last batch that was looked at
 
     def _maybe_skip_record(self, _: Fetched) -> bool:
         return False  # `_unpack_records` omits records before the position
@@ -175,35 +187,56 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
         return _Taken(chunk)
 
     def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Fetched]:
-        """The records of each batch that has committed ones."""
-        last = None
+        """The records of the batches that have committed ones, of many batches at once."""
+        for run in _runs(self._wanted(tp, records)):
+            yield from self._found(tp, run)
+        if self._last is not None and self._last.magic == MAGIC:
+            self.leader_epoch = self._last.leader_epoch
+            self.next_fetch_offset = self._last.next_offset  # compaction may remove last records
+
+    def _wanted(self, tp: Any, records: Any) -> Iterator[_Body]:
+        """The batches that have committed records."""
         while (batch := records.next_batch()) is not None:
-            last = batch
+            self._last = batch
             if not batch.validate_crc():
                 raise CorruptRecordError(
                     f"Record batch for partition {tp} at offset {batch.base_offset} failed crc "
                     "check"
                 )
-            if batch.magic == 2:
+            if batch.magic == MAGIC and self._unwanted(batch):
                 self.leader_epoch = batch.leader_epoch
-                if self._unwanted(batch):
-                    self.next_fetch_offset = batch.next_offset
-                    continue
+                self.next_fetch_offset = batch.next_offset
+                continue
+            self.bytes_read += batch.size_in_bytes
             try:
-                found = columns(batch, self.most, self.headers.get(tp.topic))
+                records_of = body(batch, self.most) if batch.magic == MAGIC else b""
             except UnsupportedCodecError as error:
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
                 raise type(error)(f"{error} ({where})") from None
-            self.bytes_read += batch.size_in_bytes
-            self.garbage.grow(int(np.maximum(sizes(found[3]), 0).sum()))
-            part = Fetched(Partition(*tp), *found)
-            before = bisect_left(part.offsets, self.fetch_offset)
-            if before:  # a fetch returns whole batches
-                part.shift(before)
-            if len(part):
-                yield part
-        if last is not None and last.magic == 2:
-            self.next_fetch_offset = last.next_offset  # compaction may remove last records
+            yield batch, records_of
+
+    def _found(self, tp: Any, run: Sequence[_Body]) -> Iterator[Fetched]:
+        """The records of a run of batches. Those before a damaged batch are still returned."""
+        header = self.headers.get(tp.topic)
+        try:
+            if run[0][0].magic < MAGIC:
+                found = one_by_one(run[0][0], header)
+            else:
+                found = columns_of([batch for batch, _ in run], [each for _, each in run], header)
+                self.leader_epoch = run[-1][0].leader_epoch
+        except CorruptRecordError:
+            if len(run) == 1:
+                raise
+            for each in run:
+                yield from self._found(tp, [each])
+            return
+        self.garbage.grow(int(np.maximum(sizes(found[3]), 0).sum()))
+        part = Fetched(Partition(*tp), *found)
+        before = bisect_left(part.offsets, self.fetch_offset)
+        if before:  # a fetch returns whole batches
+            part.shift(before)
+        if len(part):
+            yield part
 
     def _unwanted(self, batch: Any) -> bool:
         """Whether it has no records to return: markers, and aborted batches."""
@@ -215,3 +248,33 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
             else:
                 aborted = self._is_batch_aborted(batch)
         return aborted or batch.is_control_batch
+
+
+def _runs(batches: Iterable[_Body]) -> Iterator[list[_Body]]:
+    """Batches whose records are looked for together, because a call costs as much as ten records.
+
+    A batch of the oldest formats is alone, and all of a run were written under one leader. An error
+    comes after the batches before it.
+    """
+    run: list[_Body] = []
+    failed = None
+    size, every = 0, iter(batches)
+    while True:
+        try:
+            batch, records = next(every)
+        except StopIteration:
+            break
+        except Exception as error:
+            failed = error
+            break
+        alone = batch.magic < MAGIC
+        other = alone or (run and batch.leader_epoch != run[-1][0].leader_epoch)
+        if run and (other or size + len(records) > _RUN):
+            yield run
+            run, size = [], 0
+        run.append((batch, records))
+        size += _RUN if alone else len(records)
+    if run:
+        yield run
+    if failed is not None:
+        raise failed

@@ -197,12 +197,13 @@ class MemoryOwner(FetchingOwner):
         timeout: float,
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
+        each: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
         fetched: list[Fetched] = []
 
         def took() -> bool:
-            fetched.extend(self._poller.take(max_records, max_bytes, skip))
+            fetched.extend(self._poller.take(max_records, max_bytes, skip, each))
             return bool(fetched)
 
         with self._store.changed:
