@@ -106,9 +106,8 @@ def test_one_page_answers_for_all(tmp_path: Path, send, more: str) -> None:
     with Service(configured(tmp_path, more=more), "--processes", "auto") as service:
         service.wait_until(lambda: service.status("/readyz")[0] == 200)
         service.wait_until(lambda: learned(service) == 200)
-        shards = json.loads(service.get("/status"))["shards"]
-        assert [shard["state"] for shard in shards] == ["live", "live"]
-        assert sum(shard["observations"] for shard in shards) == 200
+        until(lambda: sum(shard["observations"] for shard in _shards(service)) == 200)
+        assert [shard["state"] for shard in _shards(service)] == ["live", "live"]
         where = r"answered on http://(\S+)" if more else r"metrics on http://(\S+)/metrics"
         with httpx.Client(base_url=f"http://{service.wait_said(where)[1]}", timeout=60) as client:
             for shard in range(2):
@@ -122,6 +121,11 @@ def test_one_page_answers_for_all(tmp_path: Path, send, more: str) -> None:
         assert service.terminate() == 0
         assert all(map(gone, every))
         assert service.output.count("stopped at journal position") == 2
+
+
+def _shards(service: Service) -> list[dict]:
+    """What the page shows of each; a process posts it after its metrics."""
+    return json.loads(service.get("/status"))["shards"]
 
 
 def _answer(client: httpx.Client, path: str) -> dict | None:

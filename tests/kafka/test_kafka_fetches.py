@@ -154,3 +154,22 @@ def test_cycles_that_hold_records_are_collected_by_their_bytes(kafka_bootstrap, 
         consumer.close(autocommit=False)
 
     assert 0 < alive <= 60  # 32 MiB, and what lies unpacked
+
+
+@pytest.mark.kafka
+def test_offsets_are_found_also_of_topics_that_the_client_does_not_know_yet(
+    log: KafkaLog, kafka_bootstrap: str
+) -> None:
+    """Beside one that it knows; the client alone then raises KeyError."""
+    parts = [TopicPartition(f"offsets-{uuid4().hex[:12]}", 1) for _ in range(2)]
+    for topic, number in parts:
+        log.create_topic(topic, 2)
+        log.append([Outgoing(topic, b"k", b"v", partition=number)])
+    consumers = [column_consumer(KafkaOptions([kafka_bootstrap], {}).consumer()) for _ in range(2)]
+    for consumer, asked, expected in zip(
+        consumers, ("end_offsets", "beginning_offsets"), (1, 0), strict=True
+    ):
+        ask = getattr(consumer, asked)
+        assert ask(parts[:1]) == {parts[0]: expected}
+        assert ask(parts) == dict.fromkeys(parts, expected)
+        consumer.close()

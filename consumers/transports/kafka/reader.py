@@ -13,8 +13,9 @@ Python counts objects, and large records are few objects: a gigabyte of them wou
 from __future__ import annotations
 
 import gc
+import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,33 @@ class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
             position = assigned[part].position
             found[part] = self.position(part) if position is None else position.offset
         return found
+
+    def beginning_offsets(self, parts: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each."""
+        return self._complete(super().beginning_offsets, parts)
+
+    def end_offsets(self, parts: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record of each."""
+        return self._complete(super().end_offsets, parts)
+
+    def _complete(
+        self,
+        ask: Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]],
+        parts: Sequence[TopicPartition],
+    ) -> dict[TopicPartition, int]:
+        """The offsets of all partitions, also of topics that the client does not know yet.
+
+        If it knows others of them, kafka-python 3.0.12 asks only for these, requests the metadata
+        of the missing ones, and raises KeyError.
+        """
+        deadline = time.monotonic() + self.config["request_timeout_ms"] / 1000
+        while True:
+            try:
+                return ask(parts)
+            except KeyError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(self.config["retry_backoff_ms"] / 1000)
 
     def highwaters(self) -> dict[TopicPartition, int]:
         """The newest known end of each assigned partition that has one, as `highwater`."""
