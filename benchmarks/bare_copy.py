@@ -2,9 +2,10 @@
 
 It uses the topics, batch size and transaction size of the service. It polls both topics, sends the
 bytes of each observation to an output topic, and commits them with the offsets. The service also
-decodes, joins, learns, predicts, scores and encodes. There are two copies: one by the public calls
-of kafka-python, with one call for each record; the other by the calls of the service into the same
-client, with one call for each batch (docs/decisions/0022).
+decodes, joins, learns, predicts, scores and encodes. There are three copies: one by the public
+calls of kafka-python, with one call for each record; one by the calls of the service into the same
+client, with one call for each batch (docs/decisions/0022); and one by librdkafka, through
+confluent-kafka, whose Python client also has one call for each record.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import confluent_kafka
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -22,7 +24,7 @@ from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.producer import BatchProducer, acknowledged
 from consumers.transports.kafka.reader import column_consumer
 
-__all__ = ["bare_copy", "copy_by_batches"]
+__all__ = ["bare_copy", "copy_by_batches", "copy_by_librdkafka"]
 
 SIZE = 5_000  # records a transaction, the service's default
 SECONDS = 20.0
@@ -80,6 +82,53 @@ def copy_by_batches(
     return _copy(
         consumer, producer, inputs, group, send, lambda sent: acknowledged(producer, sent, SECONDS)
     )
+
+
+def copy_by_librdkafka(
+    bootstrap: str, observations: str, labels: str, output: str, partitions: int
+) -> Measured:
+    """The same by confluent-kafka. The inputs have no transactions, so offsets count records."""
+    began = time.perf_counter()
+    group = f"{output}-librdkafka"
+    servers = {"bootstrap.servers": bootstrap}
+    producer = confluent_kafka.Producer({**servers, "transactional.id": group})
+    consumer = confluent_kafka.Consumer(
+        {
+            **servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    inputs = [
+        confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING)
+        for topic in (observations, labels)
+        for number in range(partitions)
+    ]
+    producer.init_transactions(SECONDS)
+    total = sum(consumer.get_watermark_offsets(part, timeout=SECONDS)[1] for part in inputs)
+    consumer.assign(inputs)
+    seen = copied = 0
+    started = time.perf_counter()
+    while seen < total:
+        messages = consumer.consume(SIZE, timeout=0.5)
+        if not messages:
+            continue
+        producer.begin_transaction()
+        for message in messages:
+            if message.error() is not None:
+                raise confluent_kafka.KafkaException(message.error())
+            seen += 1
+            if message.topic() == observations:
+                copied += 1
+                producer.produce(output, message.value(), message.key(), message.partition())
+        producer.flush(SECONDS)
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), SECONDS)
+        producer.commit_transaction(SECONDS)
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return Measured(seen, copied, seconds, float("nan"), started - began)
 
 
 def _copy(

@@ -19,13 +19,13 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bare_copy import bare_copy, copy_by_batches
+from benchmarks.bare_copy import bare_copy, copy_by_batches, copy_by_librdkafka
 from benchmarks.hand_rolled import Measured, hand_rolled
 from benchmarks.performance import put
 from consumers.base.records import Outgoing
@@ -39,7 +39,13 @@ from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 
 DELAY = 100
-SIDES = ("headwater", "bare copy", "bare copy by batches", "hand-rolled")
+SIDES = (
+    "headwater",
+    "bare copy",
+    "bare copy by batches",
+    "bare copy by librdkafka",
+    "hand-rolled",
+)
 ROOT = Path(__file__).resolve().parent.parent
 ELEC2 = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data/elec2"
 
@@ -65,16 +71,25 @@ def create(transport, topic: str, partitions: int, shards: int = 1) -> None:
     transport.create_topic(f"{topic}-journal", shards)
 
 
-def outgoing(topic: str, limit: int) -> Iterator[Outgoing]:
+def outgoing(
+    topic: str, limit: int, of: Callable[[int], Iterator[Mapping[str, object]]] = records
+) -> Iterator[Outgoing]:
     """So many observations, each with its label on the other topic."""
     late = LateLabels(f"{topic}-labels", "class", DELAY)
-    return timed(records(limit), topic, start=int(time.time() * 1000) - 2 * limit, labels=late)
+    return timed(of(limit), topic, start=int(time.time() * 1000) - 2 * limit, labels=late)
 
 
-def fill(transport, topic: str, partitions: int, limit: int, shards: int = 1) -> int:
+def fill(
+    transport,
+    topic: str,
+    partitions: int,
+    limit: int,
+    shards: int = 1,
+    of: Callable[[int], Iterator[Mapping[str, object]]] = records,
+) -> int:
     """Make the topics, and write observations and labels; how many records that made."""
     create(transport, topic, partitions, shards)
-    out, sent = outgoing(topic, limit), 0
+    out, sent = outgoing(topic, limit, of), 0
     while chunk := list(islice(out, 5000)):
         transport.append(chunk)
         sent += len(chunk)
@@ -89,7 +104,13 @@ def filled(bootstrap: str, partitions: int, limit: int, shards: int = 1) -> tupl
 
 
 def service_text(
-    bootstrap: str, topic: str, directory: str, *, http: str = "port = 0", more: str = ""
+    bootstrap: str,
+    topic: str,
+    directory: str,
+    *,
+    http: str = "port = 0",
+    model: str = 'type = "GaussianNB"',
+    more: str = "",
 ) -> str:
     """The configuration of a service of a topic, all defaults."""
     return f"""
@@ -99,7 +120,7 @@ def service_text(
         observations = "{topic}"
         labels = "{topic}-labels"
         [model]
-        type = "GaussianNB"
+        {model}
         [snapshots]
         directory = "{directory}"
         [http]
@@ -108,9 +129,9 @@ def service_text(
         """
 
 
-def configuration(bootstrap: str, topic: str, directory: str) -> Config:
+def configuration(bootstrap: str, topic: str, directory: str, **parts: str) -> Config:
     """The same without a server, as parsed."""
-    return parse(service_text(bootstrap, topic, directory, http="enabled = false"))
+    return parse(service_text(bootstrap, topic, directory, http="enabled = false", **parts))
 
 
 class TimedRunner(Runner):
@@ -124,12 +145,12 @@ class TimedRunner(Runner):
         return live
 
 
-def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured:
-    """Run the real service to the present end of its inputs.
+def headwater(bootstrap: str, topic: str, directory: str, sent: int, **parts: str) -> Measured:
+    """Run the real service to the present end of its inputs; `parts` of `service_text`.
 
     As the others' clock, this one starts when the clients are connected: when the service is live.
     """
-    config = configuration(bootstrap, topic, directory)
+    config = configuration(bootstrap, topic, directory, **parts)
     compile_kernels(config, lambda line: None)
     transport = open_log(config.input.transport, kafka=config.kafka)
     try:
@@ -149,7 +170,7 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
     """The sides on the same inputs."""
     topic, sent = filled(bootstrap, partitions, limit)
     with closing(open_log(f"kafka://{bootstrap}")) as transport:
-        for name in ("hand", "copy", "batches"):
+        for name in ("hand", "copy", "batches", "librdkafka"):
             transport.create_topic(f"{topic}-{name}", partitions)
     collector = gc.get_threshold()
     collect_rarely()  # as the command does; the copy has the same
@@ -158,8 +179,9 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
     inputs = (bootstrap, topic, f"{topic}-labels")
     copied = bare_copy(*inputs, f"{topic}-copy", partitions)
     batches = copy_by_batches(*inputs, f"{topic}-batches", partitions)
+    compiled = copy_by_librdkafka(*inputs, f"{topic}-librdkafka", partitions)
     gc.set_threshold(*collector)
-    return ours, copied, batches, hand_rolled(*inputs, f"{topic}-hand", partitions)
+    return ours, copied, batches, compiled, hand_rolled(*inputs, f"{topic}-hand", partitions)
 
 
 def table(rows: list[tuple[int, ...]]) -> Iterator[str]:
