@@ -42,6 +42,7 @@ TABLE = "tests/stream/join/test_table.py"
 FUTURE = "tests/consumers/shard/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
+BATCHES = "tests/transports/test_kafka_batches.py"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -464,6 +465,30 @@ MUTANTS = (
         (
             "tests/kafka/test_kafka_fetches.py::"
             "test_cycles_that_hold_records_are_collected_by_their_bytes",
+        ),
+    ),
+    Mutant(
+        "batches before one with a damaged record are read",
+        "consumers/transports/kafka/reader.py",
+        "            if len(run) == 1:\n                raise\n",
+        "            raise\n",
+        (f"{BATCHES}::test_batches_before_one_with_a_damaged_record_are_read[0]",),
+    ),
+    Mutant(
+        "the batches of a run were written under one leader",
+        "consumers/transports/kafka/reader.py",
+        "        other = alone or (run and batch.leader_epoch != run[-1][0].leader_epoch)\n",
+        "        other = alone\n",
+        (f"{BATCHES}::test_partition_is_taken_as_the_client_takes_it",),
+    ),
+    Mutant(
+        "offsets of topics that the client does not know are asked for again",
+        "consumers/transports/kafka/reader.py",
+        "                if time.monotonic() >= deadline:\n                    raise\n",
+        "                raise\n",
+        (
+            "tests/kafka/test_kafka_fetches.py::"
+            "test_offsets_are_found_also_of_topics_that_the_client_does_not_know_yet",
         ),
     ),
 )

@@ -26,7 +26,7 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.base.cells import sizes
 from consumers.base.records import Fetched, Partition, joined
-from consumers.transports.kafka.batches import MAGIC, body, columns_of, one_by_one
+from consumers.transports.kafka.batches import MAGIC, Columns, body, columns_of, one_by_one
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
@@ -246,6 +246,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     def _found(self, tp: Any, run: Sequence[_Body]) -> Iterator[Fetched]:
         """The records of a run of batches. Those before a damaged batch are still returned."""
         header = self.headers.get(tp.topic)
+        found: Columns | None
         try:
             if run[0][0].magic < MAGIC:
                 found = one_by_one(run[0][0], header)
@@ -255,6 +256,8 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
         except CorruptRecordError:
             if len(run) == 1:
                 raise
+            found = None
+        if found is None:
             for each in run:
                 yield from self._found(tp, [each])
             return
