@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from consumers.base.errors import ConfigError, InputChangedError, TransportError
-from consumers.base.records import Fetched, Outgoing, Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.cluster.standby import Follower
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord, IdentityRecord, InputsRecord
@@ -25,7 +25,7 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.placement import murmur2
 from tests.consumers.conftest import Service
-from tests.consumers.feeds import NOW, batch, fill, phishing
+from tests.consumers.feeds import NOW, fill, phishing
 from tests.topics import cut, delete, remake, widen
 from tests.waiting import PATIENCE, until
 
@@ -568,22 +568,6 @@ def test_election_between_the_comparison_of_a_start_and_the_first_look_is_seen(
         Runner(service.config(), log, threading.Event(), drain=True).run()
     assert keys(service).total() == 60
     assert len(service.snapshots()) == 1
-
-
-def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:
-    """One record at least, however large."""
-
-    def tail(sizes: list[int]):
-        part = Fetched(OBS, [*range(len(sizes))], [NOW] * len(sizes), [None] * len(sizes), [])
-        part.values += [b"x" * size for size in sizes]
-        made = batch([])
-        made.parts = [part]
-        kept = journal.tails(made)[OBS]
-        return kept.first, kept.end, kept.count
-
-    assert tail([1] * 200) == (200 - journal.TAIL_RECORDS, 200, journal.TAIL_RECORDS)
-    assert tail([journal.TAIL_BYTES] * 3) == (2, 3, 1)
-    assert tail([10, 10 * journal.TAIL_BYTES]) == (1, 2, 1)
 
 
 def test_journal_says_what_an_input_is_once(stopped) -> None:

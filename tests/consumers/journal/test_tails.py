@@ -1,0 +1,41 @@
+"""The last records of each partition of a batch, by which its log is recognized later."""
+
+from __future__ import annotations
+
+from consumers.base.records import Fetched, Partition
+from consumers.journal import records as journal
+from consumers.journal.checksum import checksum
+from tests.consumers.feeds import NOW, batch
+
+OBS = Partition("obs", 0)
+
+
+def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:
+    """One record at least, however large."""
+
+    def tail(sizes: list[int]):
+        part = Fetched(OBS, [*range(len(sizes))], [NOW] * len(sizes), [None] * len(sizes), [])
+        part.values += [b"x" * size for size in sizes]
+        made = batch([])
+        made.parts = [part]
+        kept = journal.tails(made)[OBS]
+        return kept.first, kept.end, kept.count
+
+    assert tail([1] * 200) == (200 - journal.TAIL_RECORDS, 200, journal.TAIL_RECORDS)
+    assert tail([journal.TAIL_BYTES] * 3) == (2, 3, 1)
+    assert tail([10, 10 * journal.TAIL_BYTES]) == (1, 2, 1)
+
+
+def test_tails_of_a_journaled_batch_are_those_computed_anew() -> None:
+    """Its checksums are used only where a tail is a whole range."""
+    made, ranges = batch([]), []
+    made.parts = []
+    for number, count in enumerate((1, journal.TAIL_RECORDS, journal.TAIL_RECORDS + 1)):
+        values = [b"%d" % i for i in range(count)]
+        place = Partition(OBS.topic, number)
+        part = Fetched(place, [*range(5, 5 + count)], [NOW] * count, [b"k"] * count, values)
+        made.parts.append(part)
+        # From an earlier position: the log has a gap before the first record.
+        ranges.append(journal.Range(*place, 2, 5 + count, count, checksum(part)))
+
+    assert journal.tails(made, ranges) == journal.tails(made)
