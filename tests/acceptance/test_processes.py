@@ -86,9 +86,16 @@ def learned(service: Service) -> float:
 def children(pid: int) -> list[int]:
     """The processes that it has started, without multiprocessing's own."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")  # a thread starts each of them
-    every = [each for task in tasks for each in task.read_text().split()]
-    said = {int(each): Path(f"/proc/{each}/cmdline").read_bytes() for each in every}
-    return sorted(each for each, line in said.items() if b"spawn_main" in line)
+    every = [each for task in tasks for each in _read(task).decode().split()]
+    return sorted(int(each) for each in every if b"spawn_main" in _read(f"/proc/{each}/cmdline"))
+
+
+def _read(file: str | Path) -> bytes:
+    """What it has; nothing if its thread or process has ended meanwhile."""
+    try:
+        return Path(file).read_bytes()
+    except OSError:
+        return b""
 
 
 def gone(pid: int) -> bool:
