@@ -477,8 +477,8 @@ MUTANTS = (
     Mutant(
         "the batches of a run were written under one leader",
         "consumers/transports/kafka/reader.py",
-        "        other = alone or (run and batch.leader_epoch != run[-1][0].leader_epoch)\n",
-        "        other = alone\n",
+        "epoch is None or epoch != leader or ",
+        "epoch is None or ",
         (f"{BATCHES}::test_partition_is_taken_as_the_client_takes_it",),
     ),
     Mutant(

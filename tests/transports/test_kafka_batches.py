@@ -225,6 +225,28 @@ def test_partition_is_taken_as_the_client_takes_it(seed, level) -> None:
     assert taken(_PartitionColumns) == taken(Fetcher.PartitionRecords)
 
 
+@pytest.mark.parametrize("magics", [(1, 2, 1), (2, 1, 1, 2)])
+def test_batches_of_old_formats_are_read_between_new_ones(magics) -> None:
+    """As in a log that is older than its broker."""
+    log = b""
+    for offset, magic in enumerate(magics, 100):
+        if magic == 2:
+            log += batch_at(offset, [Outgoing("t", b"k", b"%d" % offset, 9)], 1)
+            continue
+        builder = MemoryRecordsBuilder(magic, 0, 2**10, offset=offset)
+        builder.append(9, b"k", b"%d" % offset)
+        builder.close()
+        log += bytes(builder.buffer())
+    part = _PartitionColumns(100, PART, MemoryRecords(log))
+    theirs = Fetcher.PartitionRecords(100, PART, MemoryRecords(log)).take(9)
+    (chunk,) = part.take(9)
+
+    assert list(zip(chunk.offsets, chunk.values, strict=True)) == [
+        (record.offset, record.value) for record in theirs
+    ]
+    assert len(chunk) == len(magics)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

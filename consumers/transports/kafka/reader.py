@@ -31,9 +31,8 @@ from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
 
-_Body = tuple[
-    Any, bytes | memoryview
-]  # a batch, and its records; b"" if it has one of the oldest formats
+# A batch, and its records; b"" if it has one of the oldest formats.
+_Body = tuple[Any, bytes | memoryview]
 
 _CONSUMER = -1  # the sender of a request: a replica by its broker's number, or a consumer
 _UNPACKED = 8  # times `fetch_max_bytes`: the size to which a batch may decompress
@@ -288,23 +287,17 @@ def _runs(batches: Iterable[_Body]) -> Iterator[list[_Body]]:
     comes after the batches before it.
     """
     run: list[_Body] = []
-    failed = None
-    size, every = 0, iter(batches)
-    while True:
-        try:
-            batch, records = next(every)
-        except StopIteration:
-            break
-        except Exception as error:
-            failed = error
-            break
-        alone = batch.magic < MAGIC
-        other = alone or (run and batch.leader_epoch != run[-1][0].leader_epoch)
-        if run and (other or size + len(records) > _RUN):
-            yield run
-            run, size = [], 0
-        run.append((batch, records))
-        size += _RUN if alone else len(records)
+    size, leader, failed = 0, None, None
+    try:
+        for batch, records in batches:
+            epoch = batch.leader_epoch if batch.magic == MAGIC else None
+            if run and (epoch is None or epoch != leader or size + len(records) > _RUN):
+                yield run
+                run, size = [], 0
+            run.append((batch, records))
+            size, leader = size + len(records), epoch
+    except Exception as error:
+        failed = error
     if run:
         yield run
     if failed is not None:
