@@ -50,6 +50,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ELEC2 = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data/elec2"
 
 
+Source = Callable[[int], Iterator[Mapping[str, object]]]  # so many observations
+
+
 def records(limit: int) -> Iterator[Mapping[str, object]]:
     """Elec2 where it is, else Phishing; over and over."""
     source = ELEC2 / "elecNormNew.csv.gz"
@@ -71,9 +74,7 @@ def create(transport, topic: str, partitions: int, shards: int = 1) -> None:
     transport.create_topic(f"{topic}-journal", shards)
 
 
-def outgoing(
-    topic: str, limit: int, of: Callable[[int], Iterator[Mapping[str, object]]] = records
-) -> Iterator[Outgoing]:
+def outgoing(topic: str, limit: int, of: Source = records) -> Iterator[Outgoing]:
     """So many observations, each with its label on the other topic."""
     late = LateLabels(f"{topic}-labels", "class", DELAY)
     return timed(of(limit), topic, start=int(time.time() * 1000) - 2 * limit, labels=late)
@@ -85,7 +86,7 @@ def fill(
     partitions: int,
     limit: int,
     shards: int = 1,
-    of: Callable[[int], Iterator[Mapping[str, object]]] = records,
+    of: Source = records,
 ) -> int:
     """Make the topics, and write observations and labels; how many records that made."""
     create(transport, topic, partitions, shards)
@@ -96,11 +97,13 @@ def fill(
     return sent
 
 
-def filled(bootstrap: str, partitions: int, limit: int, shards: int = 1) -> tuple[str, int]:
+def filled(
+    bootstrap: str, partitions: int, limit: int, shards: int = 1, of: Source = records
+) -> tuple[str, int]:
     """The topics of a new service, and how many records they have."""
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     with closing(open_log(f"kafka://{bootstrap}")) as transport:
-        return topic, fill(transport, topic, partitions, limit, shards)
+        return topic, fill(transport, topic, partitions, limit, shards, of)
 
 
 def service_text(
@@ -164,6 +167,13 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int, **parts: st
         raise RuntimeError("the service ended before it was live")
     accuracy = view.quality.scores["all"].accuracy or 0.0
     return Measured(sent, view.predictions, seconds, accuracy, runner.live_at - started)
+
+
+def rate(bootstrap: str, partitions: int, limit: int, of: Source = records, **parts: str) -> float:
+    """Records a second of `headwater` to the end of new topics."""
+    topic, sent = filled(bootstrap, partitions, limit, of=of)
+    with tempfile.TemporaryDirectory() as directory:
+        return headwater(bootstrap, topic, directory, sent, **parts).rate
 
 
 def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]:

@@ -1,8 +1,8 @@
 """Many partitions on a real broker: python -m benchmarks.partitions [--partitions 3 400] [--write]
 
 For each number of partitions: the rate of the service to the end of filled topics, as in
-`benchmarks.main_job`; beside it a transactional copy of as many records that neither decodes nor
-learns (`copy_by_batches` of `benchmarks.bare_copy`); and the processor time of `headwater run`
+`benchmarks.main_job`; the rate of a copy of as many records (`copy_by_batches` of
+`benchmarks.bare_copy`), which neither decodes nor learns; and the processor time of `headwater run`
 while nothing arrives, as a share of one core, over some seconds after it is live.
 """
 
@@ -14,13 +14,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 
 from benchmarks.bare_copy import copy_by_batches
 from benchmarks.latency import processor_seconds
-from benchmarks.main_job import filled, headwater, service_text
-from benchmarks.performance import put
+from benchmarks.main_job import filled, rate, service_text
+from benchmarks.performance import show
 from consumers.cli import collect_rarely
 from consumers.transports import open_log
 from tests.acceptance.service import Service
@@ -29,19 +30,11 @@ from tests.kafka.broker import running_broker
 IDLE_SECONDS = 20.0
 
 
-def busy(bootstrap: str, partitions: int, limit: int) -> float:
-    """Records a second to the end of new topics."""
-    topic, sent = filled(bootstrap, partitions, limit)
-    with tempfile.TemporaryDirectory() as directory:
-        return headwater(bootstrap, topic, directory, sent).rate
-
-
 def copied(bootstrap: str, partitions: int, limit: int) -> float:
     """Records a second of a copy that neither decodes nor learns."""
     topic, _ = filled(bootstrap, partitions, limit)
-    log = open_log(f"kafka://{bootstrap}")
-    log.create_topic(f"{topic}-copy", partitions)
-    log.close()
+    with closing(open_log(f"kafka://{bootstrap}")) as transport:
+        transport.create_topic(f"{topic}-copy", partitions)
     return copy_by_batches(bootstrap, topic, f"{topic}-labels", f"{topic}-copy", partitions).rate
 
 
@@ -67,7 +60,7 @@ def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator
     copies: dict[int, list[float]] = {partitions: [] for partitions in every}
     for _ in range(rounds):
         for partitions, found in rates.items():
-            found.append(busy(bootstrap, partitions, limit))
+            found.append(rate(bootstrap, partitions, limit))
             copies[partitions].append(copied(bootstrap, partitions, limit))
             sys.stdout.write(f"{partitions} partitions: {found[-1]:,.0f} records/s\n")
             sys.stdout.flush()
@@ -77,10 +70,9 @@ def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator
     yield "|---|---|---|---|---|---|"
     first = median(rates[every[0]])
     for partitions, found in rates.items():
-        rate = median(found)
         yield (
-            f"| {partitions} | {rate:,.0f} | {min(found):,.0f}–{max(found):,.0f} | "
-            f"{rate / first:.0%} | {median(copies[partitions]):,.0f} | "
+            f"| {partitions} | {median(found):,.0f} | {min(found):,.0f}–{max(found):,.0f} | "
+            f"{median(found) / first:.0%} | {median(copies[partitions]):,.0f} | "
             f"{idle(bootstrap, partitions):.1%} |"
         )
 
@@ -96,10 +88,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     collect_rarely()  # as the command does
     with running_broker() as bootstrap:
-        made = list(lines(bootstrap, options.partitions, options.records, options.rounds))
-    sys.stdout.write("\n".join(made) + "\n")
-    if options.write:
-        put("partitions", made)
+        show(
+            "partitions",
+            lines(bootstrap, options.partitions, options.records, options.rounds),
+            write=options.write,
+        )
 
 
 if __name__ == "__main__":

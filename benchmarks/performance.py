@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["percentile", "put"]
+__all__ = ["percentile", "put", "show"]
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/performance.md"
 
@@ -22,6 +23,14 @@ def put(benchmark: str, lines: Iterable[str], page: Path = PAGE) -> None:
     table = "\n".join(lines)
     today = time.strftime("%Y-%m-%d")
     page.write_text(f"{head}{mark}\n\nMeasured {today}.\n\n{table}\n\n{end}{tail}", "utf-8")
+
+
+def show(benchmark: str, lines: Iterable[str], *, write: bool) -> None:
+    """Print a finished table; with `write` also `put` it."""
+    made = list(lines)
+    sys.stdout.write("\n".join(made) + "\n")
+    if write:
+        put(benchmark, made)
 
 
 def percentile(values: Iterable[float], share: float) -> float:

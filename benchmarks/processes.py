@@ -21,7 +21,7 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.main_job import filled, records, service_text
-from benchmarks.performance import put
+from benchmarks.performance import show
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import running_broker
 
@@ -91,10 +91,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     with running_broker() as bootstrap:
-        made = list(lines(bootstrap, options.records, options.rounds))
-    sys.stdout.write("\n".join(made) + "\n")
-    if options.write:
-        put("processes", made)
+        show("processes", lines(bootstrap, options.records, options.rounds), write=options.write)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ the CPU time of one thread.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from statistics import median
 
 import numpy as np
 from numba import njit
 
-from benchmarks.performance import put
+from benchmarks.performance import show
 from benchmarks.race import blocks, clock, normal
 from stream import Block, GaussianNB
 from stream.evaluate._kernels import losses
@@ -140,9 +139,7 @@ def main() -> None:
         for a, b in zip(times["all scores"], times["scores of an earlier version"], strict=True)
     ]
     lines.append(f"| difference of the two | {median(more) * 1e9:.1f} ns | |")
-    sys.stdout.write("\n".join(lines) + "\n")
-    if options.write:
-        put("quality", lines)
+    show("quality", lines, write=options.write)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from urllib.request import urlopen
 
 from benchmarks.flow import Flow
 from benchmarks.latency import configured, make
-from benchmarks.performance import percentile, put
+from benchmarks.performance import percentile, show
 from tests.acceptance.service import Service
 from tests.kafka.broker import running_broker
 
@@ -135,9 +135,7 @@ def main() -> None:
         for takeover in measure(bootstrap, options.takeovers, options.rate, Path(home)):
             found.append(takeover)
             sys.stdout.write(f"{takeover}\n")
-    sys.stdout.write("\n".join(table(found)) + "\n")
-    if options.write:
-        put("takeover", table(found))
+    show("takeover", table(found), write=options.write)
 
 
 if __name__ == "__main__":

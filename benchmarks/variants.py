@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
-import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from itertools import cycle, islice
 from statistics import median
 
-from benchmarks.main_job import ELEC2, fill, headwater, records
-from benchmarks.performance import put
+from benchmarks.main_job import ELEC2, Source, rate, records
+from benchmarks.performance import show
 from consumers.cli import collect_rarely
 from consumers.files.source import read_records
-from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 
 PARTITIONS = 3
@@ -46,7 +42,6 @@ def messages(limit: int) -> Iterator[Mapping[str, object]]:
     return islice(cycle(texts), limit)
 
 
-Source = Callable[[int], Iterator[Mapping[str, object]]]
 VARIANTS: dict[str, tuple[Source, dict[str, str], str]] = {
     "GaussianNB, 8 numbers": (records, {}, ""),
     "the same, ADWIN on the error": (records, {"more": ONE}, "≥ 85%"),
@@ -65,21 +60,12 @@ VARIANTS: dict[str, tuple[Source, dict[str, str], str]] = {
 }
 
 
-def measured(bootstrap: str, limit: int, of: Source, parts: dict[str, str]) -> float:
-    """Records a second on new topics."""
-    topic = f"variant-{uuid.uuid4().hex[:8]}"
-    with closing(open_log(f"kafka://{bootstrap}")) as transport:
-        sent = fill(transport, topic, PARTITIONS, limit, of=of)
-    with tempfile.TemporaryDirectory() as directory:
-        return headwater(bootstrap, topic, directory, sent, **parts).rate
-
-
 def lines(bootstrap: str, limit: int, rounds: int) -> Iterator[str]:
     """The table."""
     rates: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for _ in range(rounds):
         for name, (of, parts, _) in VARIANTS.items():
-            rates[name].append(measured(bootstrap, limit, of, parts))
+            rates[name].append(rate(bootstrap, PARTITIONS, limit, of, **parts))
             sys.stdout.write(f"{name}: {rates[name][-1]:,.0f} records/s\n")
             sys.stdout.flush()
     yield f"{limit:,} observations and their labels, {PARTITIONS} partitions, {rounds} rounds."
@@ -103,10 +89,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     collect_rarely()  # as the command does
     with running_broker() as bootstrap:
-        made = list(lines(bootstrap, options.records, options.rounds))
-    sys.stdout.write("\n".join(made) + "\n")
-    if options.write:
-        put("variants", made)
+        show("variants", lines(bootstrap, options.records, options.rounds), write=options.write)
 
 
 if __name__ == "__main__":
