@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "rebuild": "Rebuild the model as it was at an earlier moment.",
     "export": "Write the model to a file, for Python or a new service.",
     "import": "Start a new service from a model file.",
+    "backfill": "Learn a history, then start a new service with the model.",
     "audit": "Make one prediction again, bit for bit, and explain it.",
     "tokens": "Show the spammiest and hammiest features of a spam filter.",
     "promote": "Make a challenger the champion whose predictions are written.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
@@ -151,6 +151,26 @@ class FileSource:
         wanted = Wanted(types or {}, frozenset(missing), verbatim)
         readers = (self._reader(number, file) for number, file in enumerate(self._files))
         return chain.from_iterable(reader.records(wanted) for reader in readers)
+
+    @property
+    def files(self) -> Sequence[File]:
+        """Its files, in the order in which they are read."""
+        return self._files
+
+    def records_of(
+        self,
+        number: int,
+        types: Mapping[str, str] | None = None,
+        *,
+        missing: Collection[str] = MISSING,
+        verbatim: Collection[str | None] = (),
+    ) -> Iterator[Record]:
+        """The records of one file, read as in `records`: the first file decides what is inferred
+        for the columns of a CSV."""
+        wanted = Wanted(types or {}, frozenset(missing), verbatim)
+        if number and not self.format.typed:
+            next(self._reader(0, self._files[0]).records(wanted), None)
+        return self._reader(number, self._files[number]).records(wanted)
 
     @property
     def tables(self) -> list[TableReader] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from consumers.base.errors import ConfigError
 from consumers.codecs.arrow.values import UnreadableTypeError, UnreadableValueError, column_values
@@ -18,6 +18,8 @@ from consumers.files.format import Assumption, Options, Record, Wanted, as_recor
 __all__ = ["ROWS", "TableReader"]
 
 ROWS = 1 << 13  # of a batch
+
+T = TypeVar("T")
 
 
 class TableReader:
@@ -64,14 +66,28 @@ class TableReader:
             raise ConfigError(
                 f"{self._file}: {self._title} is compressed inside; decompress the file"
             )
+        for batch in self.each(self._valid):
+            names = batch.schema.names
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ConfigError(f"{self._file}: two columns are named {twice!r}")
+            yield batch
+
+    def _valid(self, stream: BinaryIO) -> Iterator[Any]:
+        for batch in self._batches(stream):
+            batch.validate(full=True)  # pyarrow reads outside the file if an offset is wrong
+            yield batch
+
+    def each(self, read: Callable[[BinaryIO], Iterator[T]]) -> Iterator[T]:
+        """What `read` gets from the open file, with one error for damage.
+
+        Raises
+        ------
+        ConfigError
+            pyarrow is missing, or the file is damaged.
+        """
         with self._file.stored() as stream, self._one_error():
-            for batch in self._batches(stream):
-                names = batch.schema.names
-                if len(set(names)) < len(names):
-                    twice = next(name for name in names if names.count(name) > 1)
-                    raise ConfigError(f"{self._file}: two columns are named {twice!r}")
-                batch.validate(full=True)  # pyarrow reads outside the file if an offset is wrong
-                yield batch
+            yield from read(stream)
 
     @contextmanager
     def _one_error(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""An imported model in the journal: its file in parts, in records before the identity.
+"""Files in the journal, such as an imported model: in parts, in records before the identity.
 
 Rule: parts are bytes, not history. `consumers.journal.reader.entries` skips them, so nothing
-that reads the history sees them. The identity names the file by its hash, and without the identity
+that reads the history sees them. The identity names each file by its hash, and without the identity
 they mean nothing: an import that was interrupted leaves parts that nobody reads.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing, Partition
-from consumers.journal.records import ImportedModel
+from consumers.journal.records import StoredFile
 from consumers.transports.protocol import Log
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "joined_parts",
     "part_count",
     "parts_of",
+    "stored",
 ]
 
 PART_BYTES = 256 * 1024  # in JSON 350 kB: a third of what a topic of Kafka takes by default
@@ -55,6 +56,11 @@ def part_count(size: int) -> int:
     return -(-size // PART_BYTES)
 
 
+def stored(data: bytes) -> StoredFile:
+    """How the journal names a file."""
+    return StoredFile(hashlib.sha256(data).hexdigest(), len(data), part_count(len(data)))
+
+
 def parts_of(data: bytes, journal: Partition, now: int) -> Iterator[Outgoing]:
     """The file as records of the journal's topic, in order."""
     sha256, count = hashlib.sha256(data).hexdigest(), part_count(len(data))
@@ -72,8 +78,15 @@ def has_parts(log: Log, journal: Partition) -> bool:
     return any(PART_KEY in fetched.keys for fetched in log.read({journal: first}, {journal: end}))
 
 
-def joined_parts(log: Log, journal: Partition, model: ImportedModel, first: int, end: int) -> bytes:
-    """The file, from the records of the journal from `first` up to `end`.
+def joined_parts(
+    log: Log,
+    journal: Partition,
+    file: StoredFile,
+    first: int,
+    end: int,
+    what: str = "imported model with which it began",
+) -> bytes:
+    """The file, from the records of the journal from `first` up to `end`. `what` it is, for errors.
 
     Raises
     ------
@@ -83,18 +96,18 @@ def joined_parts(log: Log, journal: Partition, model: ImportedModel, first: int,
     found: dict[int, bytes] = {}
     for fetched in log.read({journal: first}, {journal: end}) if first < end else ():
         for key, value in zip(fetched.keys, fetched.values, strict=True):
-            if key != PART_KEY or len(found) == model.parts:
+            if key != PART_KEY or len(found) == file.parts:
                 continue
             try:
                 part = _decoder.decode(value or b"")
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
-            if part.sha256 == model.sha256 and 0 <= part.part < model.parts:
+            if part.sha256 == file.sha256 and 0 <= part.part < file.parts:
                 found.setdefault(part.part, part.data)
     data = b"".join(found[part] for part in sorted(found))
-    if len(found) < model.parts or hashlib.sha256(data).hexdigest() != model.sha256:
+    if len(found) < file.parts or hashlib.sha256(data).hexdigest() != file.sha256:
         raise TransportError(
-            f"the journal {journal} no longer holds the imported model with which it began (sha256 "
-            f"{model.sha256[:16]}, {len(found)} of {model.parts} parts)"
+            f"the journal {journal} no longer holds the {what} (sha256 {file.sha256[:16]}, "
+            f"{len(found)} of {file.parts} parts)"
         )
     return data

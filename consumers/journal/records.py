@@ -31,6 +31,7 @@ from consumers.shard.outcome import OutputShape
 __all__ = [
     "ChallengersRecord",
     "CommitRecord",
+    "History",
     "IdentityRecord",
     "ImportedModel",
     "InputsRecord",
@@ -41,6 +42,7 @@ __all__ = [
     "RelearnRecord",
     "RollbackRecord",
     "SchemasRecord",
+    "StoredFile",
     "decode",
     "defaults_of",
     "encode",
@@ -60,18 +62,27 @@ TAIL_RECORDS = 64  # last records of each partition, by which its log is recogni
 TAIL_BYTES = 64 * 1024
 
 
-class ImportedModel(msgspec.Struct, frozen=True):
-    """The model with which a journal began: hash and size of its file, the number of journal
-    records that hold it (see `consumers.journal.model_parts`), its fingerprint, and where it comes
-    from."""
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file in the journal: its hash and size, and the number of journal records that hold it, see
+    `consumers.journal.model_parts`."""
 
     sha256: str
     size: int
     parts: int
+
+
+class ImportedModel(StoredFile, frozen=True):
+    """The model with which a journal began: its file, its fingerprint, and where it comes from."""
+
     fingerprint: str
     source: dict[str, Any]
 
     def __str__(self) -> str:
+        if "history" in self.source:
+            return (
+                f"the history {self.source['history']}, with {counted(self.labels, 'label')} "
+                f"learned (sha256 {self.sha256[:16]})"
+            )
         known = {"model": "?", "service": "?", "position": "?", **self.source}
         return (
             f"{known['model']} of the service {known['service']} at journal position "
@@ -86,6 +97,21 @@ class ImportedModel(msgspec.Struct, frozen=True):
         return found if isinstance(found, int) else 0
 
 
+class History(msgspec.Struct, frozen=True):
+    """What the model of record 0 learned before it, see `headwater backfill`.
+
+    `manifest` is the file that lists the splits of the history, and `waiting` the one with the
+    records that still waited for their counterpart; None without any. `cut` is "offsets" if
+    the inputs continue at the offset where the history ends, "time" if they continue at its time.
+    `until` is that time in ms, None if none was given.
+    """
+
+    manifest: StoredFile
+    waiting: StoredFile | None
+    cut: str
+    until: int | None
+
+
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     """Journal record 0: the identity of the service. It never changes.
 
@@ -98,7 +124,8 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     earlier run that the operator chose to replace. `topics` are the ids of the input topics to
     which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
     for which `auto` stands; in an older journal it is `MixedNB`. `river` is the number of the rules
-    for models of river, see `consumers.config.auto`; the same applies. `relearned` is not in record
+    for models of river, see `consumers.config.auto`; the same applies. `model` is the imported
+    model and `history` what it learned, if this service learned it. `relearned` is not in record
     0: it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
     """
 
@@ -117,6 +144,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     relearned: tuple[int, int] | msgspec.UnsetType = msgspec.UNSET
     river: int | msgspec.UnsetType = msgspec.UNSET
     model: ImportedModel | msgspec.UnsetType = msgspec.UNSET
+    history: History | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:

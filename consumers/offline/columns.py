@@ -118,13 +118,17 @@ class ColumnFeed(ABC):
         assert value is not None  # noqa: S101  an observation has one
         return value
 
-    def survey(self, progress: Callable[[int], None]) -> ColumnSurvey | None:
+    def survey(
+        self, progress: Callable[[int], None], until: int | None = None
+    ) -> ColumnSurvey | None:
         """Read all files; None if this feed cannot give their records.
 
         Parameters
         ----------
         progress
             Called with the number of records read since the last call.
+        until
+            Count the observations before this time in ms only. None: all.
         """
         found = ColumnSurvey()
         latest = -1
@@ -133,7 +137,7 @@ class ColumnFeed(ABC):
                 return None
             latest = int(piece.times[-1])
             rows = piece.columns.rows
-            found.records += len(rows)
+            found.records += len(rows) if until is None else int(np.sum(piece.times < until))
             found.labels += sum(label is not None for label in piece.columns.labels)
             found.fields |= rows.present
             progress(len(rows))

@@ -9,20 +9,21 @@ from typing import Any
 import msgspec
 
 from consumers.base.errors import ConfigError, RecordError
+from consumers.base.records import Partition
 from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.auto import RIVER, Defaults, auto_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
-from consumers.journal.records import IdentityRecord, ImportedModel
+from consumers.journal.records import History, IdentityRecord, ImportedModel
 from consumers.schemas.translate import Translator
 from consumers.service.live import Sources
 from consumers.transports.protocol import Log, Owner
 from stream.data.schema import Schema
 from stream.join.join import RULES
 
-__all__ = ["begin", "schema_from"]
+__all__ = ["begin", "schema_from", "schema_of_inputs"]
 
 
 def begin(
@@ -36,6 +37,8 @@ def begin(
     schema: Schema | None = None,
     defaults: Defaults | None = None,
     model: ImportedModel | None = None,
+    history: History | None = None,
+    starts: Mapping[Partition, int] | None = None,
 ) -> int:
     """Write journal record 0. Returns the journal's end after it.
 
@@ -43,21 +46,16 @@ def begin(
     ----------
     replaced
         Traces of an earlier run.
-    schema, defaults, model
+    schema, defaults, model, history
         Those of an imported model.
+    starts
+        Where consumption starts; None: where `[input] start` says.
     """
     # Ids before offsets, so that a topic recreated in between has another id at the next check.
     described = log.describe(sorted({p.topic for p in found.inputs}))
-    if config.input.start == "earliest":
-        starts = log.beginning_offsets(found.inputs)
-    elif config.input.start == "latest":
-        starts = log.end_offsets(found.inputs)
-    else:
-        starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
-    schema = schema or config.declared_schema
-    if schema is None:
-        documents = Translator(config, config.input.reader_schema).document
-        schema = schema_from(_sample(config, log, found), config, documents)
+    if starts is None:
+        starts = _starts(config, log, found)
+    schema = schema or schema_of_inputs(config, log, found)
     entry = IdentityRecord(
         config.name,
         found.journal.number,
@@ -72,8 +70,32 @@ def begin(
         auto=dict(auto_of(schema) if defaults is None else defaults.auto),
         river=RIVER if defaults is None else defaults.river,
         model=model or msgspec.UNSET,
+        history=history or msgspec.UNSET,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
+
+
+def _starts(config: Config, log: Log, found: Sources) -> Mapping[Partition, int]:
+    """The offsets that `[input] start` gives."""
+    if config.input.start == "earliest":
+        return log.beginning_offsets(found.inputs)
+    if config.input.start == "latest":
+        return log.end_offsets(found.inputs)
+    return log.offsets_at(found.inputs, config.input.start_ms or 0)
+
+
+def schema_of_inputs(config: Config, log: Log, found: Sources) -> Schema:
+    """The declared features; without any, those that the first observations in the topic show.
+
+    Raises
+    ------
+    ConfigError
+        There are no observations yet, or none with a usable feature.
+    """
+    if config.declared_schema is not None:
+        return config.declared_schema
+    documents = Translator(config, config.input.reader_schema).document
+    return schema_from(_sample(config, log, found), config, documents)
 
 
 def schema_from(

@@ -12,11 +12,10 @@ starts with it.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
@@ -26,8 +25,8 @@ from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.config.learner import uses_river
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.journal.model_parts import MOST_BYTES, part_count, parts_of
-from consumers.journal.records import ImportedModel
+from consumers.journal.model_parts import MOST_BYTES, parts_of, stored
+from consumers.journal.records import History, ImportedModel
 from consumers.schemas.translate import Translator
 from consumers.service.beginning import begin
 from consumers.service.first_start import check_first_start, traces
@@ -43,7 +42,7 @@ from stream.data.schema import Field, Schema, plain_label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, SchemaError, StateError
 
-__all__ = ["ModelToImport", "check_size", "checked", "import_model"]
+__all__ = ["HistoryToImport", "ModelToImport", "check_size", "checked", "import_model"]
 
 PARTS_AT_ONCE = 16  # appended by one call of the log
 
@@ -67,10 +66,39 @@ class ModelToImport:
     @property
     def record(self) -> ImportedModel:
         """How the journal names it."""
-        mark = hashlib.sha256(self.data).hexdigest()
-        size = len(self.data)
-        return ImportedModel(
-            mark, size, part_count(size), self.info.fingerprint, dict(self.info.source)
+        file = stored(self.data)
+        named = (file.sha256, file.size, file.parts)
+        return ImportedModel(*named, self.info.fingerprint, dict(self.info.source))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryToImport:
+    """What the journal says about the history that the model has learned.
+
+    Parameters
+    ----------
+    manifest, waiting
+        Two files: the splits of the history, and the records that still wait; None without any.
+    starts
+        Where the inputs continue; None: where `[input] start` says.
+    until
+        The time in ms at which the history ends; None if it has no time.
+    offsets
+        Whether `starts` are the offsets at which it ends, not those of a time.
+    """
+
+    manifest: bytes
+    waiting: bytes | None
+    starts: Mapping[Partition, int] | None
+    until: int | None
+    offsets: bool
+
+    @property
+    def record(self) -> History:
+        """How the journal names it."""
+        left = None if self.waiting is None else stored(self.waiting)
+        return History(
+            stored(self.manifest), left, "offsets" if self.offsets else "time", self.until
         )
 
 
@@ -179,11 +207,14 @@ def import_model(
     now: int,
     new_journal: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    history: HistoryToImport | None = None,
 ) -> bool:
     """Begin the journal of a shard with this model. False if it began with it already.
 
     Parameters
     ----------
+    history
+        The history that the model has learned, if this service learned it.
     new_journal
         Whether the service may have run before, with a journal that is gone.
     progress
@@ -208,9 +239,13 @@ def import_model(
         reach("import_fenced")
         if _began(config, log, found.journal, store, record):  # by another process since
             return False
-        parts = parts_of(model.data, found.journal, now)
-        for done in range(0, record.parts, PARTS_AT_ONCE):
-            progress(done, record.parts)
+        files = [model.data]
+        if history is not None:
+            files += [history.manifest, *([] if history.waiting is None else [history.waiting])]
+        parts = chain.from_iterable(parts_of(data, found.journal, now) for data in files)
+        total = sum(stored(data).parts for data in files)
+        for done in range(0, total, PARTS_AT_ONCE):
+            progress(done, total)
             log.append(list(islice(parts, PARTS_AT_ONCE)))
             reach("import_part")
         reach("import_parts")
@@ -224,6 +259,8 @@ def import_model(
             schema=model.schema,
             defaults=defaults_in(model.info),
             model=record,
+            history=None if history is None else history.record,
+            starts=None if history is None else history.starts,
         )
         reach("import_journaled")
     finally:

@@ -21,9 +21,10 @@ from consumers.base.records import Partition
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.journal import records as journal
+from consumers.journal import waiting
 from consumers.journal.model_parts import joined_parts
 from consumers.journal.reader import Course, course
-from consumers.journal.records import CommitRecord, IdentityRecord, mark_of
+from consumers.journal.records import CommitRecord, IdentityRecord, StoredFile, mark_of
 from consumers.service.beginning import begin
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
@@ -32,6 +33,7 @@ from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
 from consumers.shard.assembly import shard_of, with_settings
+from consumers.shard.history import let_wait
 from consumers.shard.shard import Shard
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
@@ -327,6 +329,7 @@ def _from_nothing(
     if not origin.whole:
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
     shard = _empty(config, identity, found, _imported(config, origin, refused))
+    _let_wait(config, origin, found, shard, refused)
     shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
@@ -338,14 +341,33 @@ def _from_nothing(
 
 def _imported(config: Config, origin: JournalOrigin, refused: Sequence[str]) -> State | None:
     """The state of the model with which the journal began; None for an empty model."""
-    model, left = origin.identity.model, origin.left
+    model = origin.identity.model
     if model is msgspec.UNSET:
         return None
+    return model_file.from_bytes(_stored(config, origin, model, refused))[1]
+
+
+def _let_wait(
+    config: Config, origin: JournalOrigin, found: Sources, shard: Shard, refused: Sequence[str]
+) -> None:
+    """Have the records wait that waited at the end of the history before the journal."""
+    history = origin.identity.history
+    if history is msgspec.UNSET or history.waiting is None:
+        return
+    records = waiting.from_bytes(_stored(config, origin, history.waiting, refused))
+    other = _empty(config, origin.identity, found, shard.learner.to_state())
+    let_wait(shard, other, waiting.batch_of(records), max(r.timestamp for r in records))
+
+
+def _stored(
+    config: Config, origin: JournalOrigin, file: StoredFile, refused: Sequence[str]
+) -> bytes:
+    """A file that the journal holds."""
+    left = origin.left
     try:
-        data = joined_parts(left.log, left.partition, model, left.first, left.end)
+        return joined_parts(left.log, left.partition, file, left.first, left.end)
     except TransportError as error:
         raise left.lost(f"the model {config.name} cannot be rebuilt: {error}", refused) from None
-    return model_file.from_bytes(data)[1]
 
 
 def _course(

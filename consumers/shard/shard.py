@@ -57,6 +57,7 @@ from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
+from stream.join.join import LabelJoin
 from stream.join.reported import ReportedJoin
 from stream.learner.base import Learner
 
@@ -104,6 +105,11 @@ class Shard:
     def learner(self) -> Learner:
         """The learner of [model], which need not be the champion."""
         return self._machine.learner
+
+    @property
+    def join(self) -> LabelJoin:
+        """The join of labels and observations."""
+        return self._machine.join
 
     @property
     def learned(self) -> int:

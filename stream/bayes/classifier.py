@@ -358,6 +358,11 @@ class BayesClassifier(Learner, abc.ABC):
         for part in self._parts:
             part.drop_class(c)
 
+    @property
+    def merges_exactly(self) -> bool:
+        """Whether records do not fade, because then their order has no effect."""
+        return self.half_life is None
+
     def merge(self, other: Learner) -> Self:
         """Learn what `other` has learned, as if its records came after those of this learner;
         O(bytes).

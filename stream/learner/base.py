@@ -453,6 +453,11 @@ class Learner(Many, abc.ABC):
         """Learn what `other` has learned, as if its records came after those of this learner."""
         raise self._lacks("merging")
 
+    @property
+    def merges_exactly(self) -> bool:
+        """Whether `merge` gives what learning all records in any order gives, up to rounding."""
+        return False
+
     def _alike(self, other: Learner) -> Self:
         """`other`, if it has the same type and parameters; otherwise a SchemaError."""
         if type(other) is not type(self) or other._get_params() != self._get_params():

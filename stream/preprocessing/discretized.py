@@ -241,6 +241,11 @@ class Discretized(Learner):
         """The learner's."""
         return self.learner.faded(age)
 
+    @property
+    def merges_exactly(self) -> bool:
+        """Whether edges are fixed and the learner merges exactly."""
+        return not self.discretizer.learns and self.learner.merges_exactly
+
     def merge(self, other: Learner) -> Self:
         """Learn what `other` has learned after one's own records; with fixed edges only."""
         self._needs_fixed_edges("merging")

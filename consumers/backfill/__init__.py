@@ -1,0 +1,1 @@
+"""A model that has learned a history before its service begins."""

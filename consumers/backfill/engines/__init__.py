@@ -1,0 +1,1 @@
+"""What runs the splits of a backfill, one file each."""

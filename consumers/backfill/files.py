@@ -1,0 +1,326 @@
+"""A history in files.
+
+A split is a file, or some row groups of a Parquet file, with its labels inside, or those of its ids
+from files of labels. Records of one split are in the order of their times; the files themselves may
+have any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from operator import attrgetter
+from pathlib import PurePosixPath
+from typing import Any
+
+from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, Split
+from consumers.base.errors import ConfigError
+from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
+from consumers.config import Config
+from consumers.config.sample import SAMPLE_SIZE
+from consumers.files.file import File
+from consumers.files.format import Options
+from consumers.files.format import Record as Document
+from consumers.files.formats.parquet import footer, of_groups
+from consumers.files.source import FileSource
+from consumers.journal.merge import Merge
+from consumers.offline.evaluate import batches
+from consumers.offline.feed import encoded, field_of, id_of, label_records, timed, timestamp_ms
+from consumers.offline.lines import LineFeed
+from consumers.offline.tables import TableFeed
+from stream.data.schema import Schema
+
+__all__ = ["FileHistory", "marked", "opened", "planned"]
+
+BLOCK = 2**20  # bytes of a file that are hashed at once
+
+
+def planned(source: FileSource, *, size: int, ordered: bool) -> list[Split]:
+    """The splits of the files.
+
+    Parameters
+    ----------
+    size
+        The rows of a split of a Parquet file, at least; a row group is not divided.
+    ordered
+        Whether all files are one split.
+    """
+    spans: list[FileSpan] = []
+    for number, file in enumerate(source.files):
+        if source.format.name != "parquet" or ordered:
+            spans.append(FileSpan(number))
+            continue
+        groups: list[int] = []
+        rows = 0
+        counts, _ = footer(file)
+        for group, count in enumerate(counts):
+            groups, rows = [*groups, group], rows + count
+            if rows >= size or group == len(counts) - 1:
+                spans.append(FileSpan(number, groups, rows))
+                groups, rows = [], 0
+    every = [list(spans)] if ordered else [[span] for span in spans]
+    return [Split(number, list(group)) for number, group in enumerate(every)]
+
+
+def marked(source: FileSource) -> list[FileMark]:
+    """How a manifest names the files of a place: by names below their common folder."""
+    paths = [PurePosixPath(file.path) for file in source.files]
+    parts = [path.parts for path in paths]
+    common = 0
+    while len({part[common : common + 1] for part in parts}) == 1 and all(
+        len(part) > common + 1 for part in parts
+    ):
+        common += 1
+    return [
+        FileMark("/".join(part[common:]), *_content(file, source.format.name))
+        for part, file in zip(parts, source.files, strict=True)
+    ]
+
+
+def _content(file: File, kind: str) -> tuple[int, str]:
+    """The bytes of a file, and the hash of what identifies its content."""
+    size, digest = 0, hashlib.sha256()
+    with file.stored() as stream:
+        if kind == "parquet":
+            size = stream.seek(0, 2)
+            digest.update(footer(file)[1])
+        else:
+            while block := stream.read(BLOCK):
+                size += len(block)
+                digest.update(block)
+    return size, digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An observation, or a label that is a record of its own."""
+
+    time: int
+    id: str
+    value: bytes
+
+
+class FileHistory:
+    """Reads the splits of a history in files.
+
+    Parameters
+    ----------
+    config, manifest, schema
+        The service, what is read, and the features.
+    source, labels
+        The files of the history, and those of its labels; None if they are inside.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        manifest: Manifest,
+        schema: Schema,
+        source: FileSource,
+        labels: FileSource | None,
+    ) -> None:
+        self._config, self._manifest, self._schema = config, manifest, schema
+        self._source, self._labels, self._reading = source, labels, manifest.reading
+        self._topic = config.input.observations
+        self._label_topic = label_topic(config)
+        self._rows: list[_Row] = []
+
+    @property
+    def label_field(self) -> str | None:
+        """The field of the observations with the label; None if labels are records of their own."""
+        return None if self._apart else self._inside
+
+    @property
+    def label_topics(self) -> frozenset[str]:
+        """The topic of the labels that are records of their own."""
+        return frozenset({self._label_topic}) if self._apart else frozenset()
+
+    @property
+    def _inside(self) -> str | None:
+        return self._reading.label or self._config.input.label
+
+    @property
+    def _apart(self) -> bool:
+        return self._labels is not None or self._reading.label_time is not None
+
+    def batches(self, split: Split, size: int) -> Iterator[Batch]:
+        """The records of a split in the order of their times, at most `size` at a time."""
+        spans = [span for span in split.spans if isinstance(span, FileSpan)]
+        if self._apart:
+            return self._joined(spans, size)
+        return self._columns(spans, size) or self._streamed(spans, size)
+
+    def sampled_labels(self, split: Split) -> list[object]:
+        """The labels of the first records."""
+        if self._labels is not None:
+            records, name = self._label_records(), "label"
+        else:
+            spans = [span for span in split.spans if isinstance(span, FileSpan)]
+            records, name = self.records(spans), self._inside or "label"
+        return [field_of(record, name) for record in islice(records, SAMPLE_SIZE)]
+
+    def records(self, spans: list[FileSpan]) -> Iterator[Document]:
+        """The observations as they are in the files."""
+        return chain.from_iterable(map(self._records, spans))
+
+    def _records(self, span: FileSpan) -> Iterator[Document]:
+        if span.groups is not None:
+            reader = of_groups(self._source.files[span.file], span.groups)
+            row = 0
+            for batch in reader.batches():
+                yield from reader.records_of(batch, row)
+                row += len(batch)
+            return
+        reading = self._reading
+        verbatim = {self._config.input.id, "label", reading.label, self._config.input.label}
+        yield from self._source.records_of(
+            span.file,
+            reading.types,
+            missing=self._config.values.texts,
+            verbatim=frozenset(verbatim),
+        )
+
+    def _columns(self, spans: list[FileSpan], size: int) -> Iterator[Batch] | None:
+        """The records without JSON in between; None if they cannot be read so."""
+        if self._config.parser:
+            return None
+        make = self._feed(spans)
+        if make is None:
+            return None
+        found = make(None).survey(lambda count: None, self._manifest.until)
+        return None if found is None else make(found.records).batches(size)
+
+    def _feed(self, spans: list[FileSpan]) -> Callable[[int | None], Any] | None:
+        options: dict[str, Any] = {
+            "topic": self._topic,
+            "id_field": self._config.input.id,
+            "label_field": self._inside,
+            "labels": None,
+            "time_field": self._reading.time_field,
+        }
+        files = [span.file for span in spans]
+        if self._source.tables is not None:
+            tables = [
+                self._source.tables[span.file]
+                if span.groups is None
+                else of_groups(self._source.files[span.file], span.groups)
+                for span in spans
+            ]
+            return lambda limit: TableFeed(tables, self._schema, limit=limit, **options)
+        if self._source.lines is not None:
+            lines = [self._source.lines[file] for file in files]
+            return lambda limit: LineFeed(lines, self._schema, limit=limit, **options)
+        return None
+
+    def _streamed(self, spans: list[FileSpan], size: int) -> Iterator[Batch]:
+        """The records as JSON, in the order in which they are."""
+        feed = timed(
+            self._before(self.records(spans)),
+            self._topic,
+            start=0,
+            time_field=self._reading.time_field,
+            id_field=self._config.input.id,
+            ahead=True,
+        )
+        return batches(feed, self._topic, [], size, self._config.commit.max_bytes)
+
+    def _before(self, records: Iterator[Document]) -> Iterator[Document]:
+        """Those before `until`."""
+        until, name = self._manifest.until, self._reading.time_field
+        if until is None or name is None:
+            return records
+        return (r for r in records if _time(r, name, self._source) < until)
+
+    def _joined(self, spans: list[FileSpan], size: int) -> Iterator[Batch]:
+        """Observations, and their labels as records of their own; all of them are in memory."""
+        rows, late = self._observations(spans)
+        if self._labels is not None:
+            late = self._of_files({each.id: each.time for each in rows})
+        as_of = self._manifest.as_of
+        late = [each for each in late if as_of is None or each.time < as_of]
+        topics = {self._topic: rows, self._label_topic: late}
+        merge = Merge([Partition(topic, 0) for topic in topics], {self._label_topic}, UNBOUNDED)
+        for topic, records in topics.items():
+            records.sort(key=attrgetter("time"))
+            merge.add([_fetched(topic, records)])
+        self._rows = rows
+        while (batch := merge.take(size, {}, wait=False)) is not None:
+            yield batch
+
+    def observations(self, ids: Collection[str]) -> list[Record]:
+        """The observations with these ids, of the split that was read last."""
+        return [
+            Record(self._topic, 0, number, row.time, row.id.encode("utf-8", "replace"), row.value)
+            for number, row in enumerate(self._rows)
+            if row.id in ids
+        ]
+
+    def _observations(self, spans: list[FileSpan]) -> tuple[list[_Row], list[_Row]]:
+        """The observations, and the labels inside them that came at a time of their own."""
+        reading, inside = self._reading, self._inside
+        rows: list[_Row] = []
+        late: list[_Row] = []
+        for number, record in enumerate(self._before(self.records(spans))):
+            id_ = str(id_of(number, record, self._config.input.id))
+            at = number
+            if reading.time_field is not None:
+                at = _time(record, reading.time_field, self._source)
+            given = None if inside is None else field_of(record, inside)
+            rest = {
+                name: v for name, v in record.items() if name not in (inside, reading.label_time)
+            }
+            rows.append(_Row(at, id_, encoded(rest)))
+            if given is not None and self._labels is None and reading.label_time is not None:
+                came = field_of(record, reading.label_time)
+                when = at if came is None else _time(record, reading.label_time, self._source)
+                late.append(_Row(max(when, at), id_, encoded({"id": id_, "label": given})))
+        return rows, late
+
+    def _of_files(self, times: Mapping[str, int]) -> list[_Row]:
+        """The labels of these ids in the files of labels. One without a time comes at once."""
+        name, found = self._reading.label_time, []
+        for record in self._label_records():
+            id_ = str(record["id"])
+            if id_ in times:
+                at = times[id_]
+                if name is not None and record.get(name) is not None:
+                    at = _time(record, name, self._labels or self._source)
+                value = encoded({k: v for k, v in record.items() if k != name})
+                found.append(_Row(at, id_, value))
+        return found
+
+    def _label_records(self) -> Iterator[Document]:
+        """The records of the files of labels, with `id` and `label`."""
+        assert self._labels is not None  # noqa: S101  the callers have looked
+        return label_records(
+            self._labels.records(verbatim=frozenset({"id", "label", self._reading.label})),
+            self._labels,
+            label=self._reading.label,
+            ids=(self._config.input.id, "id"),
+            time_field=self._reading.label_time,
+        )
+
+
+def _fetched(topic: str, rows: list[_Row]) -> Fetched:
+    keys = [row.id.encode("utf-8", "replace") for row in rows]
+    columns = ([row.time for row in rows], keys, [row.value for row in rows])
+    return Fetched(Partition(topic, 0), range(len(rows)), *columns)
+
+
+def label_topic(config: Config) -> str:
+    """The topic of the labels; without one any name except that of the observations."""
+    return config.input.labels or f"{config.input.observations}-labels"
+
+
+def opened(place: str, reading: Reading) -> FileSource:
+    """The files of a place."""
+    return FileSource(place, Options(**reading.options))
+
+
+def _time(record: Mapping[str, object], name: str, source: FileSource) -> int:
+    try:
+        return timestamp_ms(field_of(record, name))
+    except ValueError as error:
+        raise ConfigError(f"{source}: field {name!r}: {error}") from None

@@ -1,0 +1,252 @@
+"""Learn one split: an empty shard of the service processes its records, and writes nothing.
+
+So records are decoded, refused, joined with their labels and scored as in a service. What follows
+the stream as a whole is left out where splits are learned apart: alarms of drift, and the breaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from consumers.backfill.files import FileHistory, opened
+from consumers.backfill.logs import LogHistory
+from consumers.backfill.manifest import Manifest, Split
+from consumers.base.records import UNBOUNDED, Record
+from consumers.config import Config
+from consumers.config.drift import DriftConfig
+from consumers.config.log import log_of
+from consumers.files.source import FileSource
+from consumers.shard.assembly import shard_of
+from consumers.shard.shard import Shard
+from stream.data.schema import Field, Label, Schema
+
+__all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every split needs.
+
+    Parameters
+    ----------
+    config
+        The service.
+    manifest
+        What is learned.
+    place, labels
+        The places of the files of the history and of their labels; None: the history is in the log
+        of the service, or the labels are inside.
+    """
+
+    config: Config
+    manifest: Manifest
+    place: str | None = None
+    labels: str | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The features."""
+        fields = (Field(name, kind) for name, kind in self.manifest.fields)  # type: ignore[arg-type]
+        return Schema(tuple(fields))
+
+
+class Fitted(msgspec.Struct):
+    """A split that was learned.
+
+    Attributes
+    ----------
+    number
+        Its number.
+    state
+        The model, as `State.to_bytes` gives it.
+    counts
+        Records, observations, learned labels, and scored and correct predictions.
+    log_loss
+        The sum of the log losses of the scored predictions.
+    dead_letters, overflows, outcomes
+        Counts by reason, by bound, and of labels and observations by outcome.
+    first, last
+        The times of its first and last record in ms; None without records.
+    waiting
+        The records that may still wait at the end of the history.
+    matched
+        Topic, partition and offsets of the last labels that found their observation in this split.
+    """
+
+    number: int
+    state: bytes
+    counts: dict[str, int]
+    log_loss: float
+    dead_letters: dict[str, int]
+    overflows: dict[str, int]
+    outcomes: dict[str, int]
+    first: int | None = None
+    last: int | None = None
+    waiting: list[Record] = []
+    matched: list[tuple[str, int, list[int]]] = []
+
+
+def needs_order(config: Config, schema: Schema) -> str:
+    """Why the records have to be learned in order, as one split; "" if they need not."""
+    learner = empty_shard(config, schema, config.input.label, frozenset()).learner
+    if config.labels.reporter is not None:
+        return "the trust in a reporter depends on all earlier labels"
+    if config.labels.silence is not None:
+        return "silence is a label, and what it falls on depends on the time of all records"
+    if not learner.merges_exactly:
+        fades = getattr(learner, "half_life", None) is not None
+        why = "with half_life the order of records counts" if fades else "does not merge exactly"
+        return f"{config.model.type}: {why}" if fades else f"{config.model.type} {why}"
+    return ""
+
+
+def empty_shard(
+    config: Config,
+    schema: Schema,
+    label_field: str | None,
+    label_topics: frozenset[str],
+    *,
+    alone: bool = False,
+    wire: str | None = None,
+    label: Label | None = None,
+) -> Shard:
+    """The empty shard in which records of a history are learned.
+
+    Parameters
+    ----------
+    alone
+        Whether it learns one of several splits. Then the bounds of what waits are those of the
+        split, which is bounded itself.
+    label
+        One of the labels, which decides their kind; None: the first one does.
+    """
+    output = config.output.model_copy(update={"explain": 0, "max_dead_letter_ratio": 1.0})
+    changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
+    if alone:
+        bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED}
+        changes["labels"] = config.labels.model_copy(update=bounds)
+    shard = shard_of(
+        config.model_copy(update=changes),
+        schema,
+        label_field=label_field,
+        label_topics=label_topics,
+        wire=wire,
+    )
+    if label is not None:
+        shard.join.state.labels.promise(label)
+    return shard
+
+
+def fit(job: Job, split: Split, progress: Callable[[int], None] = lambda count: None) -> Fitted:
+    """Learn a split. `progress` gets the number of records, again and again."""
+    if job.place is None:
+        return _of_log(job, split, progress)
+    return _of_files(job, job.place, split, progress)
+
+
+def _of_log(job: Job, split: Split, progress: Callable[[int], None]) -> Fitted:
+    config, manifest = job.config, job.manifest
+    topics = frozenset(span.topic for span in manifest.labels)
+    shard = empty_shard(
+        config,
+        job.schema,
+        config.input.label,
+        topics,
+        alone=not manifest.ordered,
+        label=manifest.label,
+    )
+    history = LogHistory(
+        manifest, log_of(config), config.labels.horizon_ms, config.commit.max_bytes
+    )
+    with closing(history):
+        run = _Run(shard, progress)
+        for batch in history.batches(split, shard, config.commit.usual_records):
+            run.process(batch, history.clock)
+        fitted = run.fitted(split)
+        ids, early = _left(shard, history.waits_from)
+        if topics:
+            fitted.waiting = history.observations(split, shard, ids)
+            fitted.waiting += history.labels(shard, early)
+        fitted.matched = [(*partition, at) for partition, at in history.matched.items()]
+    return fitted
+
+
+def _left(shard: Shard, since: int) -> tuple[set[str], set[str]]:
+    """The ids of the observations and of the early labels that wait, of those since a time."""
+    held = shard.join.state
+    ids = {id_ for id_, (_, time) in held.waiting.items() if time >= since}
+    return ids, {id_ for id_, (_, time, *_) in held.early.items() if time >= since}
+
+
+def _of_files(job: Job, place: str, split: Split, progress: Callable[[int], None]) -> Fitted:
+    config, manifest = job.config, job.manifest
+    source = opened(place, manifest.reading)
+    labels = None if job.labels is None else FileSource(job.labels)
+    history = FileHistory(config, manifest, job.schema, source, labels)
+    shard = empty_shard(
+        config,
+        job.schema,
+        history.label_field,
+        history.label_topics,
+        alone=not manifest.ordered,
+        wire="json",  # as the records of a file are given to it
+        label=manifest.label,
+    )
+    run = _Run(shard, progress)
+    for batch in history.batches(split, config.commit.usual_records):
+        run.process(batch, int(batch.timestamps.max()))
+    fitted = run.fitted(split)
+    until, apart = manifest.until, history.label_topics
+    if until is not None and apart:
+        ids, _ = _left(shard, until - config.labels.horizon_ms)
+        fitted.waiting = history.observations(ids)
+    return fitted
+
+
+class _Run:
+    """A shard that learns a split."""
+
+    def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
+        self._shard, self._progress = shard, progress
+        self._times: list[int] = []
+
+    def process(self, batch: Any, now: int) -> None:
+        """Learn a batch."""
+        self._shard.process(batch, now)
+        self._progress(len(batch))
+        times = np.asarray(batch.timestamps)
+        self._times = [
+            min([*self._times[:1], int(times.min())]),
+            max([*self._times[1:], int(times.max())]),
+        ]
+
+    def fitted(self, split: Split) -> Fitted:
+        """What was learned."""
+        shard = self._shard
+        view = shard.view()
+        scores = view.quality.scores["all"]
+        counts = {
+            "records": view.records,
+            "observations": view.observations,
+            "learned": view.learned,
+        }
+        scored = int(scores.scored)
+        counts |= {"scored": scored, "correct": round((scores.accuracy or 0.0) * scored)}
+        first, last = self._times or (None, None)
+        return Fitted(
+            split.number,
+            shard.learner.to_state().to_bytes(),
+            counts,
+            (scores.log_loss or 0.0) * scored,
+            dict(view.dead_letters),
+            {name: n for name, n in view.overflows.items() if n},
+            {name: n for name, n in view.labels.items() if n},
+            first,
+            last,
+        )

@@ -1,0 +1,363 @@
+"""From a history to a model file and what the journal says about the history.
+
+    1. plan    the manifest: all splits, before anything is learned
+    2. fit     each split, by an engine, in any order
+    3. fold    merge the models in the order of the splits
+    4. wait    collect the records that still wait for their counterpart
+
+Nothing is written here. `consumers.service.importing` begins the journal with the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from consumers.backfill import files, logs
+from consumers.backfill.fit import Fitted, Job, empty_shard, needs_order
+from consumers.backfill.fold import Fold
+from consumers.backfill.manifest import Manifest, Reading
+from consumers.base.errors import ConfigError
+from consumers.base.records import Partition, Record, record_bytes
+from consumers.config import Config
+from consumers.config.auto import Defaults, auto_of
+from consumers.config.learner import uses_code, uses_river
+from consumers.config.log import log_of
+from consumers.config.sample import SAMPLE_SIZE
+from consumers.config.units import shown_url
+from consumers.files.source import FileSource
+from consumers.files.urls import is_url
+from consumers.journal import waiting
+from consumers.offline.feed import encoded
+from consumers.service.beginning import schema_from, schema_of_inputs
+from consumers.service.importing import HistoryToImport, ModelToImport, checked
+from consumers.service.live import Sources
+from consumers.shard.challengers import challenger_block
+from consumers.shard.models import one_vs_rest
+from consumers.snapshots import model_file
+from consumers.snapshots.exported import kind_of
+from consumers.snapshots.model_file import Labels, Limits, ModelInfo
+from consumers.transports.protocol import Log
+from stream.data.schema import Label, Schema, plain_label
+from stream.data.state import State
+from stream.errors import InvalidRecordError
+from stream.learner.base import Learner
+
+__all__ = ["SPLIT", "HistoryPlan", "Learned", "learned", "plan_files", "plan_log"]
+
+SPLIT = 250_000  # records of a split: seconds of work, and a few hundred MB at most
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlan:
+    """A history that will be learned.
+
+    Parameters
+    ----------
+    job
+        What every split needs, with the manifest.
+    ends
+        The offsets at which a history in a log ends; None: it is in files.
+    """
+
+    job: Job
+    ends: dict[Partition, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A history that was learned.
+
+    Parameters
+    ----------
+    model, history
+        The model, and what the journal says about its history.
+    splits
+        The splits, in order, without their models.
+    waiting
+        How many records still wait.
+    """
+
+    model: ModelToImport
+    history: HistoryToImport
+    splits: Sequence[Fitted]
+    waiting: int
+
+    def total(self, name: str) -> int:
+        """The sum of one of `Fitted.counts` over the splits."""
+        return sum(split.counts[name] for split in self.splits)
+
+
+def plan_log(
+    config: Config,
+    log: Log,
+    found: Sources,
+    *,
+    until: int | None = None,
+    as_of: int | None = None,
+    size: int = SPLIT,
+) -> HistoryPlan:
+    """The history in the input topics of a shard.
+
+    Parameters
+    ----------
+    until, as_of
+        Where observations and labels end, times in ms; None: at the present end, and at `until`.
+    size
+        The records of a split.
+
+    Raises
+    ------
+    ConfigError
+        There are no observations, or their format needs a service.
+    """
+    logs.check_format(config)
+    _check_model(config)
+    schema = schema_of_inputs(config, log, found)
+    why = needs_order(config, schema)
+    as_of = until if as_of is None else as_of
+    splits, labels, ends = logs.planned(
+        log, found, until=until, as_of=as_of, size=size, ordered=bool(why)
+    )
+    if not splits:
+        before = "" if until is None else " before --until"
+        raise ConfigError(f"{config.input.observations} has no observations{before}")
+    shard = empty_shard(config, schema, config.input.label, found.label_topics)
+    manifest = Manifest(
+        service=config.name,
+        label=_common(logs.sampled_labels(log, shard, splits, labels)),
+        shard=found.journal.number,
+        source=f"{config.input.observations} on {shown_url(config.input.transport)}",
+        identity=config.identity(),
+        fields=[(f.name, f.kind) for f in schema.fields],
+        splits=splits,
+        labels=labels,
+        ordered=why,
+        until=until,
+        as_of=as_of,
+        clock=time.time_ns() // 1_000_000 if until is None else until,
+    )
+    return HistoryPlan(Job(config, manifest), ends)
+
+
+def plan_files(
+    config: Config,
+    place: str,
+    labels: str | None = None,
+    reading: Reading = Reading(),  # noqa: B008  immutable
+    *,
+    until: int | None = None,
+    as_of: int | None = None,
+    size: int = SPLIT,
+) -> HistoryPlan:
+    """The history in files.
+
+    Parameters
+    ----------
+    place, labels
+        The places of the files of the history and of their labels; None: labels are inside.
+    reading
+        How records are read.
+    until, as_of, size
+        See `plan_log`.
+
+    Raises
+    ------
+    ConfigError
+        There are no such files, or `until` is given and the records have no time.
+    """
+    if until is not None and reading.time_field is None:
+        raise ConfigError("--until needs the time of the records: give --time-field")
+    if as_of is not None and reading.label_time is None:
+        raise ConfigError("--as-of needs the time of the labels: give --label-time")
+    _check_model(config)
+    source = files.opened(place, reading)
+    beside = None if labels is None else FileSource(labels)
+    draft = Manifest(
+        service=config.name,
+        shard=0,
+        source=source.name,
+        identity=config.identity(),
+        fields=[],
+        splits=files.planned(source, size=size, ordered=True),
+        files=files.marked(source),
+        label_files=[] if beside is None else files.marked(beside),
+        reading=reading,
+        until=until,
+        as_of=until if as_of is None and reading.label_time else as_of,
+    )
+    schema = _schema_of_files(config, draft, source)
+    history = files.FileHistory(config, draft, schema, source, beside)
+    why = needs_order(config, schema)
+    found = {
+        "fields": [(f.name, f.kind) for f in schema.fields],
+        "splits": files.planned(source, size=size, ordered=bool(why)),
+        "label": _common(history.sampled_labels(draft.splits[0])),
+        "ordered": why,
+    }
+    places = (_absolute(place), None if labels is None else _absolute(labels))
+    return HistoryPlan(Job(config, replace(draft, **found), *places), None)
+
+
+def _common(values: Iterable[object]) -> Label | None:
+    """The most common label; None without labels."""
+    counts: Counter[tuple[type, Label]] = Counter()
+    for value in values:
+        with suppress(InvalidRecordError):
+            label = plain_label(value)
+            counts[type(label), label] += 1
+    return counts.most_common(1)[0][0][1] if counts else None
+
+
+def _check_model(config: Config) -> None:
+    """ConfigError if the model cannot be written to the journal: before anything is learned."""
+    block = {"type": config.model.type, "parameters": config.model.parameters}
+    if uses_code(block):
+        raise ConfigError(
+            f"a model of {config.model.type} cannot be written to a journal, because its code is "
+            "not in any file; start the service at [input] start instead"
+        )
+    if uses_river(block) and not config.model.trust_pickle:
+        raise ConfigError(
+            f"the state of {config.model.type} is a pickle; set [model] trust_pickle = true if "
+            "you trust what you learn from"
+        )
+
+
+def _absolute(place: str) -> str:
+    """A place as other processes find it."""
+    return place if is_url(place) else str(Path(place).absolute())
+
+
+def _schema_of_files(config: Config, draft: Manifest, source: FileSource) -> Schema:
+    """The declared features; without any, those that the first records show."""
+    if config.declared_schema is not None:
+        return config.declared_schema
+    history = files.FileHistory(config, draft, Schema(()), source, None)
+    beside = {draft.reading.label, draft.reading.label_time}
+    records = islice(history.records(draft.splits[0].spans), SAMPLE_SIZE)  # type: ignore[arg-type]
+    rest = ({name: v for name, v in r.items() if name not in beside} for r in records)
+    return schema_from(map(encoded, rest), config)
+
+
+def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
+    """The model of a history.
+
+    Parameters
+    ----------
+    plan
+        The history.
+    fits
+        Its splits, learned in any order.
+
+    Raises
+    ------
+    ConfigError
+        Two models cannot be merged, or no label was learned.
+    """
+    job = plan.job
+    empty = empty_shard(job.config, job.schema, job.config.input.label, frozenset()).learner
+    fold, done = Fold(len(job.manifest.splits)), list[Fitted]()
+    for fitted in fits:
+        learner = empty.restarted(proven=True)
+        learner.load_state(State.from_bytes(fitted.state))
+        fold.add(fitted.number, learner)
+        fitted.state = b""
+        done.append(fitted)
+    done.sort(key=lambda fitted: fitted.number)
+    count = sum(fitted.counts["learned"] for fitted in done)
+    if not count:
+        raise ConfigError(
+            f"no label was learned from {job.manifest.source}; check the fields of label and id, "
+            "and that labels come after their observations"
+        )
+    data = _model_file(job, fold.result(), count)
+    left = _bounded(job.config, _left(plan, done))
+    history = HistoryToImport(
+        job.manifest.to_bytes(),
+        waiting.to_bytes(left) if left else None,
+        plan.ends,
+        job.manifest.until,
+        plan.ends is not None,
+    )
+    return Learned(checked(job.config, data), history, done, len(left))
+
+
+def _model_file(job: Job, learner: Learner, count: int) -> bytes:
+    """The learner as a model file of this service."""
+    config, manifest = job.config, job.manifest
+    defaults = Defaults(False, auto_of(job.schema))
+    block, state = challenger_block(config.model), learner.to_state()
+    info = ModelInfo(
+        learner=block,
+        auto=dict(defaults.auto) if block["type"] == "auto" else None,
+        first_defaults=False,
+        one_vs_rest=one_vs_rest(config.model, defaults, None),
+        limits=None if learner.limits is None else Limits(*learner.limits),
+        fields=list(manifest.fields),
+        values=dict(config.identity().get("values", {})),
+        labels=Labels(kind_of(learner.classes), learner.classes),
+        source={
+            "service": config.name,
+            "shard": manifest.shard,
+            "model": config.name,
+            "position": 0,
+            "learned": count,
+            "history": manifest.source,
+            "manifest": manifest.sha256,
+        },
+        fingerprint=learner.fingerprint(),
+        state=dict(state.header),
+    )
+    return model_file.to_bytes(info, state.arrays, config.snapshots.key)
+
+
+def _left(plan: HistoryPlan, done: Sequence[Fitted]) -> list[Record]:
+    """The records that still wait, in the order in which a service processes them."""
+    manifest, config = plan.job.manifest, plan.job.config
+    left = [record for fitted in done for record in fitted.waiting]
+    topics = {span.topic for span in manifest.labels} or {files.label_topic(config)}
+    if plan.ends is not None and manifest.labels and not manifest.ordered:
+        left += _unmatched(plan.job, done)
+    return sorted(left, key=lambda r: (r.timestamp, r.topic in topics, r.topic, r.partition))
+
+
+def _unmatched(job: Job, done: Sequence[Fitted]) -> list[Record]:
+    """The labels of the last horizon whose observation is in no split."""
+    config, manifest = job.config, job.manifest
+    matched: dict[Partition, set[int]] = {}
+    for fitted in done:
+        for topic, number, offsets in fitted.matched:
+            matched.setdefault(Partition(topic, number), set()).update(offsets)
+    horizon, most = config.labels.horizon_ms, config.commit.max_bytes
+    history = logs.LogHistory(manifest, log_of(config), horizon, most)
+    shard = empty_shard(config, job.schema, None, frozenset(s.topic for s in manifest.labels))
+    with closing(history):
+        return history.unmatched(shard, matched)
+
+
+def _bounded(config: Config, left: Sequence[Record]) -> list[Record]:
+    """The newest records, as many as the join of a service holds."""
+    out: list[Record] = []
+    nbytes = 0
+    for record in reversed(left):
+        nbytes += record_bytes(record.key, record.value)
+        if len(out) == config.labels.max_pending or nbytes > config.labels.max_pending_bytes:
+            break
+        out.append(record)
+    return out[::-1]
+
+
+def totals(done: Sequence[Fitted], name: str) -> dict[str, int]:
+    """The sums over all splits of `dead_letters`, `overflows` or `outcomes`."""
+    out: Counter[str] = Counter()
+    for fitted in done:
+        out.update(getattr(fitted, name))
+    return dict(out)

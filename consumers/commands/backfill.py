@@ -1,0 +1,398 @@
+"""`headwater backfill`: a new service that has learned its history."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from consumers.commands.meter import Meter
+from consumers.commands.past import ConfigArgument, JsonOption
+from consumers.commands.source import (
+    ColumnsOption,
+    EncodingOption,
+    FormatOption,
+    QuoteOption,
+    SepOption,
+    opened,
+    types_of,
+)
+
+if TYPE_CHECKING:
+    from consumers.backfill.fit import Fitted
+    from consumers.backfill.learn import HistoryPlan, Learned
+    from consumers.backfill.manifest import Reading
+    from consumers.config import Config
+    from consumers.transports.protocol import Log
+
+__all__ = ["backfill"]
+
+ANY_CORE = "local[*]"  # Spark on this machine
+
+Run = Callable[["HistoryPlan", Callable[[int], None]], Iterator["Fitted"]]
+
+
+SourceArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SOURCE]",
+        help="Files: a file, a directory, a pattern or a URL. Without it, the input topics.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Learn observations before this time (UTC)."),
+]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="Learn labels before it; by default --until."),
+]
+LabelsOption = Annotated[
+    str | None,
+    typer.Option("--labels", metavar="FILES", help="Files with the labels, joined by the id."),
+]
+LabelOption = Annotated[
+    str | None, typer.Option("--label", metavar="F", help="Field with the label.")
+]
+TimeOption = Annotated[
+    str | None, typer.Option("--time-field", metavar="F", help="Field with the time of a record.")
+]
+LabelTimeOption = Annotated[
+    str | None,
+    typer.Option("--label-time", metavar="F", help="Field with the time when the label came."),
+]
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option("--types", metavar="FIELD=KIND", help="Kinds of the columns of a CSV."),
+]
+EngineOption = Annotated[
+    Literal["local", "spark"], typer.Option("--engine", help="Where splits are learned.")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="Processes here; by default one a core."),
+]
+MasterOption = Annotated[str, typer.Option("--master", metavar="URL", help="The master of Spark.")]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; repeat it."),
+]
+SplitOption = Annotated[
+    int, typer.Option("--split", metavar="N", min=1, help="Records of a split.")
+]
+PlanOption = Annotated[bool, typer.Option("--plan", help="Print the splits, and learn nothing.")]
+NewJournalOption = Annotated[
+    bool,
+    typer.Option("--new-journal", help="Start a new journal although the service has run before."),
+]
+
+
+def backfill(
+    config: ConfigArgument,
+    source: SourceArgument = None,
+    until: UntilOption = None,
+    as_of: AsOfOption = None,
+    labels: LabelsOption = None,
+    label: LabelOption = None,
+    time_field: TimeOption = None,
+    label_time: LabelTimeOption = None,
+    types: TypesOption = None,
+    file_format: FormatOption = None,
+    sep: SepOption = None,
+    encoding: EncodingOption = None,
+    quote: QuoteOption = None,
+    columns: ColumnsOption = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    master: MasterOption = ANY_CORE,
+    conf: ConfOption = None,
+    split: SplitOption = 250_000,
+    plan: PlanOption = False,
+    new_journal: NewJournalOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn a history, then start a new service with the model. `headwater run` continues it.
+
+    The history is in files, or, without SOURCE, in the input topics up to --until. It is divided
+    into splits, which are learned apart and merged in a fixed order: the same splits give the same
+    model, bit for bit, on every engine. A model that cannot be merged exactly learns all records
+    in order, on one core. The service must not have run before. It starts at the offsets where the
+    history ends; after files, at --until, or where [input] start says. Predictions are not
+    written. Observations that still wait for a label are joined by the service, and not scored.
+
+    \b
+    Examples:
+      headwater backfill visits.toml --until 2026-11-01
+      headwater backfill visits.toml 'visits-*.parquet' --time-field at --until 2026-11-01
+      headwater backfill visits.toml visits/ --labels orders.parquet --label bought
+      headwater backfill visits.toml s3://lake/visits/ --engine spark --master spark://host:7077
+    """
+    from consumers.config.log import log_of
+
+    run = _engine(engine, workers, master, conf or ())
+    times = {"until": _moment("--until", until), "as_of": _moment("--as-of", as_of)}
+    how = (file_format, sep, encoding, quote, columns)
+    _check_options(source, *how, labels, label, time_field, label_time, types)
+    reading = _reading(source, how, (label, time_field, label_time), types or ())
+    settings = _settings(config)
+    with closing(log_of(settings)) as log:
+        _check(config, settings, log, new_journal=new_journal)
+        plans = _plans(settings, log, source, labels, reading, times, split)
+        if plan:
+            _show_plans(plans, as_json=as_json)
+            return
+        for number, each in enumerate(plans):
+            began = time.perf_counter()
+            learned = _learn(each, run)
+            shards = range(settings.scale.shards) if len(plans) == 1 else [number]
+            fresh = _begin(settings, log, learned, shards, new_journal=new_journal)
+            _report(each, learned, fresh, time.perf_counter() - began, as_json=as_json)
+
+
+def _settings(path: Path) -> Config:
+    """The configuration, with its kernels compiled. ConfigError if its log is a private one."""
+    from consumers.base.errors import ConfigError
+    from consumers.config import load
+    from consumers.service.warm_up import compile_kernels
+    from consumers.transports.registry import transport_of
+
+    config = load(path)
+    url = config.input.transport
+    if transport_of(url).private:
+        raise ConfigError(f"backfill needs a log that outlives this command, got {url}")
+    compile_kernels(config, lambda line: typer.echo(line, err=True))
+    return config
+
+
+def _reading(
+    source: str | None,
+    how: Sequence[str | None],
+    fields: tuple[str | None, str | None, str | None],
+    types: Sequence[str],
+) -> Reading:
+    """How files are read."""
+    from consumers.backfill.manifest import Reading
+
+    if source is None:
+        return Reading()
+    options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
+    return Reading(*fields, types_of(types, opened(source, *how)), options)
+
+
+def _moment(option: str, text: str | None) -> int | None:
+    from consumers.base.errors import ConfigError
+    from consumers.offline.feed import timestamp_ms
+
+    if text is None:
+        return None
+    try:
+        return timestamp_ms(int(text) if text.isascii() and text.isdigit() else text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+def _check_options(source: str | None, *options: object) -> None:
+    """ConfigError if options of files are given for topics."""
+    from consumers.base.errors import ConfigError
+
+    if source is None and any(option is not None for option in options):
+        raise ConfigError(
+            "expected SOURCE, because options of files are given; topics have times and labels of "
+            "their own"
+        )
+
+
+def _engine(name: str, workers: int | None, master: str, conf: Sequence[str]) -> Run:
+    """Runs the splits of a plan."""
+    from consumers.backfill.engines import local, spark
+    from consumers.base.errors import ConfigError
+
+    if name == "local":
+        if conf or master != ANY_CORE:
+            raise ConfigError("--master and --conf are for --engine spark; give it, or remove them")
+        return lambda plan, progress: local.run(
+            plan.job, plan.job.manifest.splits, progress, workers
+        )
+    if workers is not None:
+        raise ConfigError("--workers is for --engine local; --master says how many Spark has")
+    settings = {}
+    for pair in conf:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"expected --conf KEY=VALUE, got {pair!r}")
+        settings[key] = value
+    return lambda plan, progress: spark.run(
+        plan.job, plan.job.manifest.splits, progress, master, settings
+    )
+
+
+def _check(file: Path, config: Config, log: Log, *, new_journal: bool) -> None:
+    """The topics exist and the service has not run: reported before anything is learned."""
+    from consumers.commands.run import make_own_topics
+    from consumers.commands.transport import check_topics
+    from consumers.service.first_start import check_first_start
+    from consumers.service.partitioning import check_partitioning
+    from consumers.service.recovery import sources
+    from consumers.snapshots.store import open_store
+    from consumers.transports.registry import transport_of
+
+    makes = transport_of(config.input.transport).creates_topics
+    wanted = config.input_topics if makes else config.topics.values()
+    check_topics(config, file, wanted, log.describe(config.topics.values()))
+    make_own_topics(config, log)
+    check_partitioning(config, log)
+    for shard in range(config.scale.shards):
+        found, store = sources(config, log, shard), open_store(config, shard)
+        if not new_journal and not log.end_offsets([found.journal])[found.journal]:
+            check_first_start(config, log, shard, found.inputs, store, importing=True)
+
+
+def _plans(
+    config: Config,
+    log: Log,
+    source: str | None,
+    labels: str | None,
+    reading: Any,
+    times: dict[str, int | None],
+    size: int,
+) -> list[HistoryPlan]:
+    """One plan for all shards, or one for each: a topic's partitions belong to a shard."""
+    from consumers.backfill.learn import plan_files, plan_log
+    from consumers.service.recovery import sources
+
+    if source is not None:
+        return [plan_files(config, source, labels, reading, size=size, **times)]
+    return [
+        plan_log(config, log, sources(config, log, shard), size=size, **times)
+        for shard in range(config.scale.shards)
+    ]
+
+
+def _learn(plan: HistoryPlan, run: Run) -> Learned:
+    from consumers.backfill.learn import learned
+
+    if plan.job.manifest.ordered:
+        typer.echo(
+            f"{plan.job.manifest.ordered}: all records are learned in order, on one core", err=True
+        )
+    with Meter("records learned") as meter:
+        return learned(plan, run(plan, meter.advance))
+
+
+def _begin(
+    config: Config, log: Log, learned: Learned, shards: Sequence[int], *, new_journal: bool
+) -> int:
+    """Begin the journal of these shards with the model; how many did not begin with it before."""
+    from dataclasses import replace
+
+    from consumers.commands.meter import metered
+    from consumers.service.importing import import_model
+    from consumers.service.recovery import sources
+    from consumers.snapshots.store import open_store
+
+    fresh = 0
+    with ExitStack() as stack:
+        progress = stack.enter_context(metered("parts written"))
+        for shard in shards:
+            found, store, history = sources(config, log, shard), open_store(config, shard), None
+            history = learned.history
+            if history.starts is None and history.until is not None:
+                history = replace(history, starts=log.offsets_at(found.inputs, history.until))
+            now = time.time_ns() // 1_000_000
+            fresh += import_model(
+                config,
+                log,
+                found,
+                store,
+                learned.model,
+                now=now,
+                new_journal=new_journal,
+                progress=progress,
+                history=history,
+            )
+    return fresh
+
+
+def _show_plans(plans: Sequence[HistoryPlan], *, as_json: bool) -> None:
+    from consumers.config.units import counted
+
+    for plan in plans:
+        manifest = plan.job.manifest
+        if as_json:
+            sys.stdout.write(manifest.to_bytes().decode() + "\n")
+            continue
+        typer.echo(f"{'manifest':11} {manifest.sha256}")
+        typer.echo(f"{'source':11} {manifest.source}")
+        typer.echo(f"{'splits':11} {counted(len(manifest.splits), 'split')}")
+        if manifest.ordered:
+            typer.echo(f"{'in order':11} {manifest.ordered}")
+
+
+def _report(
+    plan: HistoryPlan, learned: Learned, fresh: int, seconds: float, *, as_json: bool
+) -> None:
+    import msgspec
+
+    from consumers.backfill.learn import totals
+
+    scored, manifest, splits = learned.total("scored"), plan.job.manifest, learned.splits
+    result: dict[str, Any] = {
+        "service": manifest.service,
+        "shard": manifest.shard,
+        "source": manifest.source,
+        "manifest": manifest.sha256,
+        "splits": len(splits),
+        "in_order": manifest.ordered or None,
+        "records": learned.total("records"),
+        "learned": learned.total("learned"),
+        "waiting": learned.waiting,
+        "scored": scored,
+        "accuracy_of_splits": learned.total("correct") / scored if scored else None,
+        "log_loss_of_splits": sum(s.log_loss for s in splits) / scored if scored else None,
+        "dead_letters": totals(splits, "dead_letters"),
+        "overflows": totals(splits, "overflows"),
+        "labels": totals(splits, "outcomes"),
+        "fingerprint": learned.model.info.fingerprint,
+        "sha256": learned.model.record.sha256,
+        "new": fresh,
+        "seconds": seconds,
+    }
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+    else:
+        _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
+    """The result in lines."""
+    from consumers.config.units import counted
+
+    rate = result["records"] / result["seconds"] if result["seconds"] else 0.0
+    lines = {
+        "history": f"{result['source']}: {result['records']:,} records in "
+        f"{counted(result['splits'], 'split')}, {result['seconds']:,.1f} s ({rate:,.0f}/s)",
+        "manifest": result["manifest"],
+        "learned": f"{result['learned']:,} labels",
+        "waiting": f"{counted(result['waiting'], 'record')} still without counterpart",
+    }
+    if result["scored"]:
+        lines["accuracy"] = (
+            f"{result['accuracy_of_splits']:.4f} of {result['scored']:,} predictions, each by the "
+            "model of its split, which began empty"
+        )
+    for name, key in (("dead", "dead_letters"), ("overflows", "overflows")):
+        if result[key]:
+            lines[name] = ", ".join(f"{n:,} {reason}" for reason, n in result[key].items())
+    lines["fingerprint"] = result["fingerprint"]
+    lines["journal"] = (
+        f"{result['service']}: begins with this model"
+        if result["new"]
+        else f"{result['service']}: began with this model before; nothing was written"
+    )
+    for name, value in lines.items():
+        typer.echo(f"{name:11} {value}")

@@ -1,0 +1,1 @@
+"""Histories that are learned before a service begins."""
