@@ -148,8 +148,11 @@ def backfill(
             return
         for number, each in enumerate(plans):
             began = time.perf_counter()
-            learned = _learn(each, run)
             shards = range(settings.scale.shards) if len(plans) == 1 else [number]
+            if _done(settings, log, each, shards):
+                typer.echo(f"{settings.name} began with this history before; nothing was written")
+                continue
+            learned = _learn(each, run)
             fresh = _begin(settings, log, learned, shards, new_journal=new_journal)
             _report(each, learned, fresh, time.perf_counter() - began, as_json=as_json)
 
@@ -273,6 +276,22 @@ def _plans(
     ]
 
 
+def _done(config: Config, log: Log, plan: HistoryPlan, shards: Sequence[int]) -> bool:
+    """Whether each shard began with this history before; ConfigError if one began otherwise."""
+    from consumers.service.importing import began_with_history
+    from consumers.service.recovery import sources
+    from consumers.snapshots.store import open_store
+
+    mark = plan.job.manifest.sha256
+    each = [
+        began_with_history(
+            config, log, sources(config, log, shard), open_store(config, shard), mark
+        )
+        for shard in shards
+    ]
+    return all(each)
+
+
 def _learn(plan: HistoryPlan, run: Run) -> Learned:
     from consumers.backfill.learn import learned
 
@@ -389,10 +408,6 @@ def _show(result: dict[str, Any]) -> None:
         if result[key]:
             lines[name] = ", ".join(f"{n:,} {reason}" for reason, n in result[key].items())
     lines["fingerprint"] = result["fingerprint"]
-    lines["journal"] = (
-        f"{result['service']}: begins with this model"
-        if result["new"]
-        else f"{result['service']}: began with this model before; nothing was written"
-    )
+    lines["journal"] = f"{result['service']}: begins with this model"
     for name, value in lines.items():
         typer.echo(f"{name:11} {value}")

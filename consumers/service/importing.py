@@ -42,7 +42,14 @@ from stream.data.schema import Field, Schema, plain_label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, SchemaError, StateError
 
-__all__ = ["HistoryToImport", "ModelToImport", "check_size", "checked", "import_model"]
+__all__ = [
+    "HistoryToImport",
+    "ModelToImport",
+    "began_with_history",
+    "check_size",
+    "checked",
+    "import_model",
+]
 
 PARTS_AT_ONCE = 16  # appended by one call of the log
 
@@ -266,6 +273,31 @@ def import_model(
     finally:
         owner.close()
     return True
+
+
+def began_with_history(
+    config: Config, log: Log, found: Sources, store: SnapshotStore, manifest: str
+) -> bool:
+    """Whether the journal of a shard began with the history of the manifest with this SHA-256.
+
+    Raises
+    ------
+    ConfigError
+        It began in another way.
+    """
+    journal = found.journal
+    end = log.end_offsets([journal])[journal]
+    origin = locate(config, log, journal, end, store)
+    if origin is None:
+        return False
+    history = origin.identity.history
+    if history is not msgspec.UNSET and history.manifest.sha256 == manifest:
+        return True
+    began = "an empty model" if origin.identity.model is msgspec.UNSET else "another model"
+    raise ConfigError(
+        f"the journal {journal} of {config.name} began with {began}, and a backfill starts a new "
+        "service; give this one a new name"
+    )
 
 
 def _began(

@@ -1,0 +1,154 @@
+"""`headwater backfill`: a new service that has learned its history, by the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from consumers.base.records import Partition
+from consumers.cli import main
+from consumers.transports import open_log
+from tests.consumers.feeds import NOW, config_text, feed, phishing
+
+Said = pytest.CaptureFixture[str]
+FEATURES = sorted(phishing(1)[0][0])
+N = 300
+UNTIL = str(NOW + 2000)  # 200 observations are before
+BEGUN = "4"  # after the model, the manifest, what waits, and record 0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A service over topics of 300 observations with late labels, that has not run."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    with closing(open_log(url)) as log:
+        for topic in ("obs", "ans"):
+            log.create_topic(topic, 1)
+        log.append(list(feed(phishing(N), 30)))
+    (tmp_path / "svc.toml").write_text(config_text(url, FEATURES))
+    return str(tmp_path / "svc.toml")
+
+
+def file(tmp_path: Path, count: int = N) -> str:
+    """The same observations with their labels, as Parquet."""
+    rows = [
+        {"id": str(i), "at": NOW + 10 * i, "label": y, **x}
+        for i, (x, y) in enumerate(phishing(count))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "h.parquet", row_group_size=40)
+    return str(tmp_path / "h.parquet")
+
+
+def predicted(directory: Path) -> list[int]:
+    """The ids of the predictions of the service."""
+    start = {Partition("svc-predictions", 0): 0}
+    with closing(open_log(f"sqlite:{directory / 'log.db'}")) as log:
+        chunks = log.read(start, log.end_offsets(list(start)))
+        return sorted(int(json.loads(value)["id"]) for chunk in chunks for value in chunk.values)
+
+
+def test_service_that_learned_its_history_is_known_to_every_command(
+    config: str, tmp_path: Path, capsys: Said
+) -> None:
+    """Run, replay, audit, rebuild and rollback: each begins with the history, and says so."""
+    assert main(["backfill", config, "--until", UNTIL, "--split", "60"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["run", config, "--drain"]) == 0
+    log = capsys.readouterr().err
+    assert main(["replay", config, "--journal", "--json"]) == 0
+    replayed = json.loads(capsys.readouterr().out)
+    assert main(["audit", config, "250", "--json"]) == 0
+    audited = json.loads(capsys.readouterr().out)
+    assert main(["rebuild", config, "--at", BEGUN]) == 0
+    first = capsys.readouterr().out
+    assert main(["rollback", config, "--to", BEGUN, "--yes"]) == 0
+    assert main(["relearn", config]) == 2
+
+    assert "obs on sqlite:" in shown
+    assert "171 labels" in shown
+    assert "29 records still without counterpart" in shown
+    assert "began with the model the history obs on sqlite:" in log
+    assert "0 labels learned after the 171 before the import" in log
+    assert (replayed["observations"], replayed["learned"], replayed["unscored"]) == (100, 129, 29)
+    assert audited["same"]
+    assert "it began with the model the history" in first
+    assert predicted(tmp_path) == list(range(200, N))
+
+
+def test_files_and_topics_give_the_same_model(config: str, tmp_path: Path, capsys: Said) -> None:
+    """If the splits are the same records. The plan shows them before anything is learned."""
+    place = file(tmp_path)
+    assert main(["backfill", config, "--until", str(NOW + 10_000), "--split", "80", "--plan"]) == 0
+    plan = capsys.readouterr().out
+    assert main(["backfill", config, "--until", str(NOW + 10_000), "--split", "80", "--json"]) == 0
+    topics = json.loads(capsys.readouterr().out)
+    other = Path(config).read_text().replace('name = "svc"', 'name = "files"')
+    (tmp_path / "files.toml").write_text(other)
+    words = ["backfill", str(tmp_path / "files.toml"), place, "--label", "label"]
+    assert main([*words, "--time-field", "at", "--split", "80", "--workers", "1", "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)
+
+    assert topics["fingerprint"] == files["fingerprint"]
+    assert topics["manifest"] in plan
+    assert "4 splits" in plan
+    assert (files["learned"], files["scored"], files["splits"]) == (N, N - 4, 4)
+
+
+def test_interrupted_backfill_is_repeated(config: str, capsys: Said) -> None:
+    """A start refuses to begin empty; the same command again goes on, and then does nothing."""
+    words = ["backfill", config, "--until", UNTIL, "--workers", "1"]
+    killed = subprocess.run(
+        [sys.executable, "-m", "consumers", *words],
+        env={**os.environ, "HEADWATER_FAILPOINT": "import_parts:kill"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert main(["run", config, "--drain"]) == 2
+    assert "was interrupted" in capsys.readouterr().err
+    assert main(words) == 0
+    assert main(words) == 0
+
+    assert "began with this history before; nothing was written" in capsys.readouterr().out
+    assert main([*words[:2], "--until", str(NOW + 1500)]) == 2
+    assert "began with another model, and a backfill starts a new" in capsys.readouterr().err
+
+
+def test_model_that_is_learned_in_order_says_why(config: str, tmp_path: Path, capsys: Said) -> None:
+    """It takes one core, so the reason is shown."""
+    path = tmp_path / "knn.toml"
+    path.write_text(Path(config).read_text().replace("GaussianNB", "KNNClassifier"))
+    assert main(["backfill", str(path), "--until", UNTIL, "--json"]) == 0
+    said = capsys.readouterr()
+
+    assert json.loads(said.out)["in_order"] == "KNNClassifier does not merge exactly"
+    assert "all records are learned in order, on one core" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--until", "soon"], "--until: expected a time since 1970"),
+        (["--label", "y"], "expected SOURCE, because options of files are given"),
+        (["--engine", "spark", "--workers", "2"], "--workers is for --engine local"),
+        (["--master", "yarn"], "--master and --conf are for --engine spark"),
+        (["--engine", "spark", "--conf", "x"], "expected --conf KEY=VALUE"),
+        (["none.parquet"], "none.parquet"),
+    ],
+)
+def test_wrong_use_is_one_line(config: str, capsys: Said, words: list[str], message: str) -> None:
+    """It says what to do, and nothing is learned."""
+    assert main(["backfill", config, *words]) == 2
+    said = capsys.readouterr().err
+
+    assert message in said
+    assert len(said.splitlines()) == 1

@@ -1,0 +1,1 @@
+"""Histories that Spark learns."""

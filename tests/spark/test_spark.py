@@ -1,0 +1,135 @@
+"""Splits as tasks of Spark: the bits of one process, also if executors are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from consumers.cli import main
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java 17"),
+]
+ROWS, GROUPS = 60_000, 12
+CONFIG = """
+name = "svc"
+[input]
+transport = "sqlite:log.db"
+observations = "obs"
+label = "label"
+[features]
+a = "numeric"
+b = "numeric"
+kind = "categorical"
+[model]
+type = "MixedNB"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A service with a history in 12 splits."""
+    rng = np.random.default_rng(7)
+    y = rng.random(ROWS) < 0.3
+    table = pa.table(
+        {
+            "a": rng.normal(y.astype(float)),
+            "b": rng.normal(size=ROWS),
+            "kind": rng.choice(list("xyz"), ROWS),
+            "label": np.where(y, "spam", "ham"),
+        }
+    )
+    pq.write_table(table, tmp_path / "history.parquet", row_group_size=ROWS // GROUPS)
+    (tmp_path / "svc.toml").write_text(CONFIG)
+    assert main(["check", str(tmp_path / "svc.toml"), "--create"]) == 0
+    return str(tmp_path / "svc.toml")
+
+
+def words(config: str, name: str) -> list[str]:
+    """The command for a service of this name."""
+    path = Path(config).with_name(f"{name}.toml")
+    path.write_text(CONFIG.replace('name = "svc"', f'name = "{name}"'))
+    place = str(path.with_name("history.parquet"))
+    return ["backfill", str(path), place, "--split", "5000", "--json"]
+
+
+def started(config: str, name: str, master: str, *more: str) -> subprocess.Popen[str]:
+    """The command on Spark, in a process of its own."""
+    spark = ["--engine", "spark", "--master", master, *more]
+    return subprocess.Popen(
+        [sys.executable, "-m", "consumers", *words(config, name), *spark],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def session(process: subprocess.Popen[str]) -> list[tuple[int, int, str]]:
+    """Number, parent and command of every process of its session."""
+    out = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            rest = (path / "stat").read_text().rpartition(")")[2].split()
+            if int(rest[3]) == process.pid:
+                line = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                out.append((int(path.name), int(rest[1]), line))
+    return out
+
+
+def executors_with_tasks(process: subprocess.Popen[str]) -> list[int]:
+    """The executors whose Python processes have begun."""
+    found = session(process)
+    python = {parent for _, parent, line in found if "pyspark.daemon" in line}
+    return [pid for pid, _, line in found if "CoarseGrainedExecutor" in line and pid in python]
+
+
+def result(process: subprocess.Popen[str]) -> dict[str, object]:
+    """What the command printed."""
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return json.loads(out)
+
+
+def test_cluster_whose_executor_is_killed_gives_the_bits_of_one_process(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tasks are repeated elsewhere, and a repeated task is the same task."""
+    process = started(config, "cluster", "local-cluster[2,1,1024]")
+    try:
+        while not (executors := executors_with_tasks(process)):
+            assert process.poll() is None, process.communicate()
+        os.kill(executors[0], signal.SIGKILL)
+        found = result(process)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    capsys.readouterr()
+    assert main([*words(config, "alone"), "--workers", "1"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+
+    assert found["fingerprint"] == alone["fingerprint"]
+    assert (found["learned"], found["splits"]) == (ROWS, GROUPS)
+
+
+def test_error_of_a_split_is_one_line(config: str) -> None:
+    """A task does not hide it in a traceback of Java, and is not repeated for nothing."""
+    process = started(config, "untimed", "local[1]", "--time-field", "b")
+    _, errors = process.communicate()
+
+    assert process.returncode == 2
+    assert "split 0: " in errors
+    assert "expected times in order" in errors
+    assert "Traceback" not in errors
