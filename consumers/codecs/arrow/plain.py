@@ -133,18 +133,27 @@ def _ids(column: Any) -> list[str] | None:
     if column.null_count:
         return None
     if _is(column.type, "integer"):
-        return list(map(str, column.to_pylist()))
+        return list(map(str, _values(column)))
     if not _is(column.type, *_STRINGS):
         return None
-    ids: list[str] = column.to_pylist()
+    ids: list[str] = _values(column)
     return ids if all(0 < len(id_) <= LONGEST_ID for id_ in ids) else None
 
 
 def _labels(column: Any) -> list[object] | None:
     if _texts(column) is None and not _is(column.type, "integer", "boolean", "null"):
         return None
-    labels: list[object] = column.to_pylist()
-    return labels
+    return _cells_of(column).tolist() if _is(column.type, "dictionary") else _values(column)
+
+
+def _values(column: Any) -> list[Any]:
+    """The values as objects. Arrow makes them one by one where numpy has no type for them."""
+    if _is(column.type, "string", "large_string") or not column.null_count:
+        column = column.to_numpy(zero_copy_only=False)
+        values: list[Any] = column.tolist()
+    else:
+        values = column.to_pylist()
+    return values
 
 
 def _cells(column: Any, kind: str) -> NDArray[Any] | None:
@@ -161,7 +170,7 @@ def _cells(column: Any, kind: str) -> NDArray[Any] | None:
 def _cells_of(column: Any) -> NDArray[Any]:
     """The texts as cells. A text of a dictionary is one object in all its cells."""
     if not _is(column.type, "dictionary"):
-        return np.array(column.to_pylist(), dtype=object)
+        return np.array(_values(column), dtype=object)
     texts = np.array([*column.dictionary.to_pylist(), None], dtype=object)
     codes = column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
     cells: NDArray[Any] = texts[codes]
