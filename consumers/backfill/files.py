@@ -8,12 +8,12 @@ have any.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
 from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, Split
 from consumers.base.errors import ConfigError
@@ -161,13 +161,33 @@ class FileHistory:
             records, name = self.records(spans), self._inside or "label"
         return [field_of(record, name) for record in islice(records, SAMPLE_SIZE)]
 
+    def ends(self, split: Split) -> list[tuple[int, int]]:
+        """Each partition of the observations in a split, and the offset after its last record."""
+        if not self._reading.offsets:
+            return []
+        partition, offset = self._reading.offsets
+        columns = [n for n in (partition, offset, self._reading.time_field) if n is not None]
+        spans = [span for span in split.spans if isinstance(span, FileSpan)]
+        rows = chain.from_iterable(self._records(span, columns) for span in spans)
+        out: dict[int, int] = {}
+        for number, record in enumerate(self._before(rows)):
+            at, last = field_of(record, partition), field_of(record, offset)
+            if not (_is_whole(at) and _is_whole(last)):
+                raise ConfigError(
+                    f"{self._source}: record {number + 1}: expected whole numbers as {partition!r} "
+                    f"and {offset!r}, got {at!r} and {last!r}"
+                )
+            out[at] = max(out.get(at, 0), last + 1)
+        return sorted(out.items())
+
     def records(self, spans: list[FileSpan]) -> Iterator[Document]:
         """The observations as they are in the files."""
         return chain.from_iterable(map(self._records, spans))
 
-    def _records(self, span: FileSpan) -> Iterator[Document]:
+    def _records(self, span: FileSpan, columns: Sequence[str] | None = None) -> Iterator[Document]:
+        """The records of a span; only these columns, if the format has columns."""
         if span.groups is not None:
-            reader = of_groups(self._source.files[span.file], span.groups)
+            reader = of_groups(self._source.files[span.file], span.groups, columns)
             row = 0
             for batch in reader.batches():
                 yield from reader.records_of(batch, row)
@@ -317,6 +337,10 @@ def label_topic(config: Config) -> str:
 def opened(place: str, reading: Reading) -> FileSource:
     """The files of a place."""
     return FileSource(place, Options(**reading.options))
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
 
 
 def _time(record: Mapping[str, object], name: str, source: FileSource) -> int:

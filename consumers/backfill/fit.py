@@ -75,6 +75,8 @@ class Fitted(msgspec.Struct):
         The times of its first and last record in ms; None without records.
     waiting
         The records that may still wait at the end of the history.
+    ends
+        Partitions of the observations, and the offsets at which this split ends there.
     matched
         Topic, partition and offsets of the last labels that found their observation in this split.
     """
@@ -89,6 +91,7 @@ class Fitted(msgspec.Struct):
     first: int | None = None
     last: int | None = None
     waiting: list[Record] = []
+    ends: list[tuple[int, int]] = []
     matched: list[tuple[str, int, list[int]]] = []
 
 
@@ -202,6 +205,7 @@ def _of_files(job: Job, place: str, split: Split, progress: Callable[[int], None
     for batch in history.batches(split, config.commit.usual_records):
         run.process(batch, int(batch.timestamps.max()))
     fitted = run.fitted(split)
+    fitted.ends = history.ends(split)
     until, apart = manifest.until, history.label_topics
     if until is not None and apart:
         ids, _ = _left(shard, until - config.labels.horizon_ms)

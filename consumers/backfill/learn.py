@@ -241,7 +241,8 @@ def _schema_of_files(config: Config, draft: Manifest, source: FileSource) -> Sch
     if config.declared_schema is not None:
         return config.declared_schema
     history = files.FileHistory(config, draft, Schema(()), source, None)
-    beside = {draft.reading.label, draft.reading.label_time}
+    reading = draft.reading
+    beside = {reading.label, reading.label_time, reading.time_field, *reading.offsets}
     records = islice(history.records(draft.splits[0].spans), SAMPLE_SIZE)  # type: ignore[arg-type]
     rest = ({name: v for name, v in r.items() if name not in beside} for r in records)
     return schema_from(map(encoded, rest), config)
@@ -279,15 +280,26 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
             "and that labels come after their observations"
         )
     data = _model_file(job, fold.result(), count)
-    left = _bounded(job.config, _left(plan, done))
+    left, ends = _bounded(job.config, _left(plan, done)), plan.ends
+    if job.manifest.reading.offsets:
+        ends = _ends(job.config, done)
     history = HistoryToImport(
         job.manifest.to_bytes(),
         waiting.to_bytes(left) if left else None,
-        plan.ends,
+        ends,
         job.manifest.until,
-        plan.ends is not None,
+        ends is not None,
     )
     return Learned(checked(job.config, data), history, done, len(left))
+
+
+def _ends(config: Config, done: Sequence[Fitted]) -> dict[Partition, int]:
+    """Where the files of all splits end in the topic of observations."""
+    out: dict[Partition, int] = {}
+    for number, end in (at for fitted in done for at in fitted.ends):
+        partition = Partition(config.input.observations, number)
+        out[partition] = max(out.get(partition, 0), end)
+    return out
 
 
 def _model_file(job: Job, learner: Learner, count: int) -> bytes:

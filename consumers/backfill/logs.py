@@ -26,7 +26,7 @@ from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal.merge import Merge
 from consumers.service.live import Sources
 from consumers.shard.shard import Shard
-from consumers.transports.protocol import Log
+from consumers.transports.protocol import Log, Unfinished
 
 __all__ = ["LogHistory", "Matched", "check_format", "planned", "sampled_labels"]
 
@@ -195,8 +195,9 @@ class LogHistory:
         self, window: tuple[int, int], shard: Shard, ids: Collection[str]
     ) -> Iterator[Fetched]:
         """The labels of these ids between two times."""
-        spans = self._since(self._manifest.labels, *window)
-        for part, at in self._found(spans, _label_ids(shard), ids):
+        first, last = window
+        spans = self._since(self._manifest.labels, first)
+        for part, at in self._found(spans, _label_ids(shard), ids, last):
             late = np.asarray(part.timestamps, dtype=np.int64)[at] >= self.waits_from
             offsets = np.asarray(part.offsets, dtype=np.int64)[at][late]
             self.matched.setdefault(part.partition, []).extend(offsets.tolist())
@@ -226,37 +227,43 @@ class LogHistory:
             out += _records(_taken(part, np.flatnonzero(left)))
         return out
 
-    def _since(
-        self, spans: Sequence[OffsetSpan], first: int, last: int | None = None
-    ) -> list[OffsetSpan]:
-        """The parts of these ranges between two times."""
+    def _since(self, spans: Sequence[OffsetSpan], first: int) -> list[OffsetSpan]:
+        """The parts of these ranges that may have records since a time."""
         partitions = [Partition(span.topic, span.partition) for span in spans]
         starts = self._log.offsets_at(partitions, max(first, 0)) if partitions else {}
-        ends = self._log.offsets_at(partitions, max(last, 0)) if last and partitions else {}
-        out = []
-        for partition, span in zip(partitions, spans, strict=True):
-            at = max(span.first, min(starts[partition], span.end))
-            end = max(at, min(ends.get(partition, span.end), span.end))
-            out.append(OffsetSpan(*partition, at, end))
-        return out
+        return [
+            OffsetSpan(*partition, max(span.first, min(starts[partition], span.end)), span.end)
+            for partition, span in zip(partitions, spans, strict=True)
+        ]
 
     def _found(
         self,
         spans: Sequence[OffsetSpan],
         decode: Callable[[Fetched], list[str]],
         ids: Collection[str],
+        last: int | None = None,
     ) -> Iterator[tuple[Fetched, NDArray[np.int64]]]:
-        """The chunks of these ranges, and the places of the records with these ids in each."""
-        for part in self._read(spans) if ids else ():
+        """The chunks of these ranges, and the places of the records with these ids in each.
+
+        A partition is not read further if a whole chunk of it is later than `last`.
+        """
+        for part in self._read(spans, last) if ids else ():
             at = np.array([i for i, id_ in enumerate(decode(part)) if id_ in ids], dtype=np.int64)
             if at.size:
                 yield part, at
 
-    def _read(self, spans: Sequence[OffsetSpan]) -> Iterator[Fetched]:
+    def _read(self, spans: Sequence[OffsetSpan], last: int | None = None) -> Iterator[Fetched]:
         starts, ends = _bounds([span for span in spans if span.end > span.first])
-        if starts:
-            with closing(self._log.read(starts, ends)) as chunks:
-                yield from chunks
+        left = Unfinished(starts)
+        if not starts:
+            return
+        with closing(self._log.read(starts, ends, demand=left)) as chunks:
+            for part in chunks:
+                yield part
+                if last is not None and min(part.timestamps) > last:
+                    left.partitions.discard(part.partition)
+                if not left.partitions:
+                    return
 
 
 def _bounds(spans: Sequence[OffsetSpan]) -> tuple[dict[Partition, int], dict[Partition, int]]:

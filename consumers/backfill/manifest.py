@@ -53,13 +53,15 @@ class Reading(msgspec.Struct, frozen=True):
     """How the records of files are read.
 
     `label`, `time_field` and `label_time` name fields: the label, the time of an observation, and
-    the time at which its label came. `types` are the kinds of the columns of a CSV. `options` are
-    those of `consumers.files.format.Options`.
+    the time at which its label came. `offsets` are the fields with partition and offset of a record
+    in the topic of observations; empty: no fields. `types` are the kinds of the columns of a CSV.
+    `options` are those of `consumers.files.format.Options`.
     """
 
     label: str | None = None
     time_field: str | None = None
     label_time: str | None = None
+    offsets: list[str] = []
     types: dict[str, str] = {}
     options: dict[str, str | None] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from consumers.backfill.fit import Fitted
     from consumers.backfill.learn import HistoryPlan, Learned
     from consumers.backfill.manifest import Reading
+    from consumers.base.records import Partition
     from consumers.config import Config
+    from consumers.service.importing import HistoryToImport
+    from consumers.service.live import Sources
     from consumers.transports.protocol import Log
 
 __all__ = ["backfill"]
@@ -66,6 +69,14 @@ LabelTimeOption = Annotated[
     str | None,
     typer.Option("--label-time", metavar="F", help="Field with the time when the label came."),
 ]
+OffsetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--offsets",
+        metavar="F,F",
+        help="Fields with partition and offset of a record in the topic of observations.",
+    ),
+]
 TypesOption = Annotated[
     list[str] | None,
     typer.Option("--types", metavar="FIELD=KIND", help="Kinds of the columns of a CSV."),
@@ -101,6 +112,7 @@ def backfill(
     label: LabelOption = None,
     time_field: TimeOption = None,
     label_time: LabelTimeOption = None,
+    offsets: OffsetsOption = None,
     types: TypesOption = None,
     file_format: FormatOption = None,
     sep: SepOption = None,
@@ -137,8 +149,8 @@ def backfill(
     run = _engine(engine, workers, master, conf or ())
     times = {"until": _moment("--until", until), "as_of": _moment("--as-of", as_of)}
     how = (file_format, sep, encoding, quote, columns)
-    _check_options(source, *how, labels, label, time_field, label_time, types)
-    reading = _reading(source, how, (label, time_field, label_time), types or ())
+    _check_options(source, *how, labels, label, time_field, label_time, offsets, types)
+    reading = _reading(source, how, (label, time_field, label_time), offsets, types or ())
     settings = _settings(config)
     with closing(log_of(settings)) as log:
         _check(config, settings, log, new_journal=new_journal)
@@ -176,15 +188,20 @@ def _reading(
     source: str | None,
     how: Sequence[str | None],
     fields: tuple[str | None, str | None, str | None],
+    offsets: str | None,
     types: Sequence[str],
 ) -> Reading:
     """How files are read."""
     from consumers.backfill.manifest import Reading
+    from consumers.base.errors import ConfigError
 
     if source is None:
         return Reading()
+    place = [name.strip() for name in offsets.split(",")] if offsets is not None else []
+    if offsets is not None and (len(place) != 2 or not all(place)):
+        raise ConfigError(f"expected --offsets PARTITION,OFFSET as two fields, got {offsets!r}")
     options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
-    return Reading(*fields, types_of(types, opened(source, *how)), options)
+    return Reading(*fields, place, types_of(types, opened(source, *how)), options)
 
 
 def _moment(option: str, text: str | None) -> int | None:
@@ -318,10 +335,8 @@ def _begin(
     with ExitStack() as stack:
         progress = stack.enter_context(metered("parts written"))
         for shard in shards:
-            found, store, history = sources(config, log, shard), open_store(config, shard), None
-            history = learned.history
-            if history.starts is None and history.until is not None:
-                history = replace(history, starts=log.offsets_at(found.inputs, history.until))
+            found, store = sources(config, log, shard), open_store(config, shard)
+            history = replace(learned.history, starts=_starts(config, log, found, learned.history))
             now = time.time_ns() // 1_000_000
             fresh += import_model(
                 config,
@@ -335,6 +350,28 @@ def _begin(
                 history=history,
             )
     return fresh
+
+
+def _starts(
+    config: Config, log: Log, found: Sources, history: HistoryToImport
+) -> Mapping[Partition, int]:
+    """Where the inputs of a shard continue: at the offsets of the history, at its time, or where
+    [input] start says. ConfigError if the history has offsets that the topic does not have."""
+    from consumers.base.errors import ConfigError
+    from consumers.service.beginning import starts_of_inputs
+
+    ends, known = history.starts or {}, log.end_offsets(found.inputs)
+    for partition, end in sorted(ends.items()):
+        if partition in known and end > known[partition]:
+            raise ConfigError(
+                f"the history ends at offset {end} of {partition}, and the topic ends at "
+                f"{known[partition]}: its offsets are those of another topic; remove --offsets"
+            )
+    if history.until is None:
+        starts = starts_of_inputs(config, log, found)
+    else:
+        starts = log.offsets_at(found.inputs, history.until)
+    return {partition: ends.get(partition, at) for partition, at in starts.items()}
 
 
 def _show_plans(plans: Sequence[HistoryPlan], *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from consumers.transports.protocol import Log, Owner
 from stream.data.schema import Schema
 from stream.join.join import RULES
 
-__all__ = ["begin", "schema_from", "schema_of_inputs"]
+__all__ = ["begin", "schema_from", "schema_of_inputs", "starts_of_inputs"]
 
 
 def begin(
@@ -54,7 +54,7 @@ def begin(
     # Ids before offsets, so that a topic recreated in between has another id at the next check.
     described = log.describe(sorted({p.topic for p in found.inputs}))
     if starts is None:
-        starts = _starts(config, log, found)
+        starts = starts_of_inputs(config, log, found)
     schema = schema or schema_of_inputs(config, log, found)
     entry = IdentityRecord(
         config.name,
@@ -75,7 +75,7 @@ def begin(
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
 
-def _starts(config: Config, log: Log, found: Sources) -> Mapping[Partition, int]:
+def starts_of_inputs(config: Config, log: Log, found: Sources) -> Mapping[Partition, int]:
     """The offsets that `[input] start` gives."""
     if config.input.start == "earliest":
         return log.beginning_offsets(found.inputs)

@@ -10,7 +10,15 @@ starts over by recovery. It never retries the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Protocol
 
 from consumers.base.records import (
@@ -24,7 +32,7 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "nothing"]
+__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "Unfinished", "nothing"]
 
 
 class Demand(Protocol):
@@ -48,6 +56,31 @@ class _Any:
 
 
 ANY: Demand = _Any()
+
+
+class Unfinished:
+    """A demand for the partitions that are not done.
+
+    Parameters
+    ----------
+    partitions
+        All partitions that are read.
+
+    Attributes
+    ----------
+    partitions : set
+        Those that are not done. The caller removes one, and stops reading when none is left.
+    """
+
+    room = UNBOUNDED
+
+    def __init__(self, partitions: Iterable[Partition]) -> None:
+        self.partitions = set(partitions)
+        self._all = frozenset(self.partitions)
+
+    def full(self) -> Collection[Partition]:
+        """Partitions that are done."""
+        return self._all - self.partitions
 
 
 def nothing() -> None:

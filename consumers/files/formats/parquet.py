@@ -17,11 +17,13 @@ TITLE = "Parquet"
 TAIL = 8  # bytes after the footer: its size, and the magic number
 
 
-def _batches(stream: BinaryIO, groups: Sequence[int] | None = None) -> Iterator[Any]:
+def _batches(
+    stream: BinaryIO, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
+) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(stream) as file:
-        yield from file.iter_batches(batch_size=ROWS, row_groups=groups)
+        yield from file.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns)
 
 
 def footer(file: File) -> tuple[list[int], bytes]:
@@ -47,9 +49,12 @@ def footer(file: File) -> tuple[list[int], bytes]:
     return next(TableReader(file, Options(), read, TITLE).each(read))
 
 
-def of_groups(file: File, groups: Sequence[int]) -> TableReader:
-    """Reads some row groups of a file."""
-    return TableReader(file, Options(), partial(_batches, groups=groups), TITLE)
+def of_groups(
+    file: File, groups: Sequence[int], columns: Sequence[str] | None = None
+) -> TableReader:
+    """Reads some row groups of a file, and some columns; None: all of them."""
+    read = partial(_batches, groups=groups, columns=columns)
+    return TableReader(file, Options(), read, TITLE)
 
 
 FORMAT = Format(

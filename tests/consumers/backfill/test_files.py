@@ -203,6 +203,33 @@ def test_manifest_depends_on_content_not_on_the_place(config, rows, tmp_path) ->
     assert marks[0] == marks[1] != marks[2]
 
 
+def test_files_with_offsets_say_where_the_history_ends(config, rows, tmp_path) -> None:
+    """In each partition after the last record before `until`, in whatever order the rows are."""
+    placed = [{**row, "p": i % 3, "o": 10 * i} for i, row in enumerate(rows)]
+    place = as_parquet(tmp_path / "h.parquet", sorted(placed, key=lambda row: row["p"]))
+    reading = Reading(offsets=["p", "o"])
+    whole = model(config, place, reading=reading, size=100)
+    before = model(
+        config,
+        as_csv(tmp_path / "h.csv", placed),
+        reading=Reading(time_field="at", offsets=["p", "o"]),
+        until=START + 300_000,
+    )
+
+    assert whole.history.record.cut == before.history.record.cut == "offsets"
+    assert whole.history.starts == {("obs", 0): 5971, ("obs", 1): 5981, ("obs", 2): 5991}
+    assert before.history.starts == {("obs", 0): 2971, ("obs", 1): 2981, ("obs", 2): 2991}
+
+
+def test_offset_that_is_no_number_is_refused(config, rows, tmp_path) -> None:
+    """It would decide where the service starts."""
+    placed = [{**row, "p": 0, "o": None if i == 7 else i} for i, row in enumerate(rows)]
+    place = as_jsonl(tmp_path / "h.jsonl", placed)
+
+    with pytest.raises(ConfigError, match=r"record 8: expected whole numbers as 'p' and 'o'"):
+        model(config, place, reading=Reading(time_field="at", offsets=["p", "o"]))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
