@@ -8,9 +8,9 @@ have any.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, TypeGuard
@@ -125,7 +125,8 @@ class FileHistory:
         self._source, self._labels, self._reading = source, labels, manifest.reading
         self._topic = config.input.observations
         self._label_topic = label_topic(config)
-        self._rows: list[_Row] = []
+        self._id = self._reading.id or config.input.id
+        self.late = 0  # labels of the last split that came after the horizon
 
     @property
     def label_field(self) -> str | None:
@@ -153,13 +154,33 @@ class FileHistory:
         return self._columns(spans, size) or self._streamed(spans, size)
 
     def sampled_labels(self, split: Split) -> list[object]:
-        """The labels of the first records."""
+        """The labels of the first records, of the first file that has any.
+
+        Raises
+        ------
+        ConfigError
+            None of them has the time at which its label came, although its field is given.
+        """
         if self._labels is not None:
-            records, name = self._label_records(), "label"
-        else:
-            spans = [span for span in split.spans if isinstance(span, FileSpan)]
-            records, name = self.records(spans), self._inside or "label"
-        return [field_of(record, name) for record in islice(records, SAMPLE_SIZE)]
+            return self._sampled(self._label_records(), "label", self._labels)
+        found: list[object] = []
+        for span in split.spans:
+            if isinstance(span, FileSpan) and not found:
+                found = self._sampled(self._records(span), self._inside or "label", self._source)
+        return found
+
+    def _sampled(self, records: Iterator[Document], name: str, source: FileSource) -> list[object]:
+        """The labels of the first records."""
+        time_field = self._reading.label_time
+        first = list(islice(records, SAMPLE_SIZE))
+        if time_field and first and all(field_of(r, time_field) is None for r in first):
+            fields = ", ".join(sorted({key for record in first for key in record})[:20])
+            raise ConfigError(
+                f"{source}: --label-time: the first records have no field {time_field!r}; fields "
+                f"are {fields}"
+            )
+        values = (field_of(record, name) for record in first)
+        return [value for value in values if value is not None]
 
     def ends(self, split: Split) -> list[tuple[int, int]]:
         """Each partition of the observations in a split, and the offset after its last record."""
@@ -194,7 +215,7 @@ class FileHistory:
                 row += len(batch)
             return
         reading = self._reading
-        verbatim = {self._config.input.id, "label", reading.label, self._config.input.label}
+        verbatim = {self._id, "label", reading.label, self._config.input.label}
         yield from self._source.records_of(
             span.file,
             reading.types,
@@ -215,7 +236,7 @@ class FileHistory:
     def _feed(self, spans: list[FileSpan]) -> Callable[[int | None], Any] | None:
         options: dict[str, Any] = {
             "topic": self._topic,
-            "id_field": self._config.input.id,
+            "id_field": self._id,
             "label_field": self._inside,
             "labels": None,
             "time_field": self._reading.time_field,
@@ -237,14 +258,25 @@ class FileHistory:
     def _streamed(self, spans: list[FileSpan], size: int) -> Iterator[Batch]:
         """The records as JSON, in the order in which they are."""
         feed = timed(
-            self._before(self.records(spans)),
+            self._in_order(spans),
             self._topic,
             start=0,
             time_field=self._reading.time_field,
-            id_field=self._config.input.id,
+            id_field=self._id,
             ahead=True,
         )
         return batches(feed, self._topic, [], size, self._config.commit.max_bytes)
+
+    def _in_order(self, spans: list[FileSpan]) -> Iterable[Document]:
+        """The records by their times. All of them are in memory if they are in another order."""
+        name = self._reading.time_field
+        if name is None:
+            return self.records(spans)
+        times = (_time(record, name, self._source) for record in self._before(self.records(spans)))
+        if all(a <= b for a, b in pairwise(times)):
+            return self._before(self.records(spans))
+        rows = self._before(self.records(spans))
+        return sorted(rows, key=lambda record: _time(record, name, self._source))
 
     def _before(self, records: Iterator[Document]) -> Iterator[Document]:
         """Those before `until`."""
@@ -257,40 +289,47 @@ class FileHistory:
         """Observations, and their labels as records of their own; all of them are in memory."""
         rows, late = self._observations(spans)
         if self._labels is not None:
-            late = self._of_files({each.id: each.time for each in rows})
+            late = self._of_files({each.id: each.time for each in reversed(rows)})
         as_of = self._manifest.as_of
+        came, horizon = {row.id: row.time for row in reversed(rows)}, self._config.labels.horizon_ms
         late = [each for each in late if as_of is None or each.time < as_of]
+        near = [each for each in late if abs(each.time - came[each.id]) <= horizon]
+        self.late, late = len(late) - len(near), near
         topics = {self._topic: rows, self._label_topic: late}
         merge = Merge([Partition(topic, 0) for topic in topics], {self._label_topic}, UNBOUNDED)
         for topic, records in topics.items():
             records.sort(key=attrgetter("time"))
             merge.add([_fetched(topic, records)])
-        self._rows = rows
         while (batch := merge.take(size, {}, wait=False)) is not None:
             yield batch
 
-    def observations(self, ids: Collection[str]) -> list[Record]:
-        """The observations with these ids, of the split that was read last."""
+    def observations(self, split: Split, ids: Collection[str]) -> list[Record]:
+        """The observations of a split with these ids."""
+        spans = [span for span in split.spans if isinstance(span, FileSpan)]
+        rows, _ = self._observations(spans, ids) if ids else ([], [])
         return [
             Record(self._topic, 0, number, row.time, row.id.encode("utf-8", "replace"), row.value)
-            for number, row in enumerate(self._rows)
-            if row.id in ids
+            for number, row in enumerate(rows)
         ]
 
-    def _observations(self, spans: list[FileSpan]) -> tuple[list[_Row], list[_Row]]:
-        """The observations, and the labels inside them that came at a time of their own."""
+    def _observations(
+        self, spans: list[FileSpan], only: Collection[str] | None = None
+    ) -> tuple[list[_Row], list[_Row]]:
+        """The observations, and the labels inside them that came at a time of their own. `only`
+        those with these ids, if they have an id of their own; None: all."""
         reading, inside = self._reading, self._inside
+        hidden = {inside, reading.label_time}
         rows: list[_Row] = []
         late: list[_Row] = []
         for number, record in enumerate(self._before(self.records(spans))):
-            id_ = str(id_of(number, record, self._config.input.id))
+            id_ = str(id_of(number, record, self._id))
+            if only is not None and (id_ not in only or field_of(record, self._id) is None):
+                continue
             at = number
             if reading.time_field is not None:
                 at = _time(record, reading.time_field, self._source)
             given = None if inside is None else field_of(record, inside)
-            rest = {
-                name: v for name, v in record.items() if name not in (inside, reading.label_time)
-            }
+            rest = {name: v for name, v in record.items() if name not in hidden}
             rows.append(_Row(at, id_, encoded(rest)))
             if given is not None and self._labels is None and reading.label_time is not None:
                 came = field_of(record, reading.label_time)
@@ -315,10 +354,12 @@ class FileHistory:
         """The records of the files of labels, with `id` and `label`."""
         assert self._labels is not None  # noqa: S101  the callers have looked
         return label_records(
-            self._labels.records(verbatim=frozenset({"id", "label", self._reading.label})),
+            self._labels.records(
+                verbatim=frozenset({self._id, "id", "label", self._reading.label})
+            ),
             self._labels,
             label=self._reading.label,
-            ids=(self._config.input.id, "id"),
+            ids=(self._id, "id"),
             time_field=self._reading.label_time,
         )
 

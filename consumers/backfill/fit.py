@@ -6,7 +6,7 @@ the stream as a whole is left out where splits are learned apart: alarms of drif
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -16,17 +16,21 @@ import numpy as np
 
 from consumers.backfill.files import FileHistory, opened
 from consumers.backfill.logs import LogHistory
-from consumers.backfill.manifest import Manifest, Split
-from consumers.base.records import UNBOUNDED, Record
+from consumers.backfill.manifest import FileSpan, Manifest, Split
+from consumers.base.errors import ConfigError
+from consumers.base.records import UNBOUNDED, Record, record_bytes
 from consumers.config import Config
 from consumers.config.drift import DriftConfig
 from consumers.config.log import log_of
+from consumers.config.sections import LabelsConfig
 from consumers.files.source import FileSource
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from stream.data.schema import Field, Label, Schema
 
-__all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order"]
+FOREVER = "36500d"
+
+__all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order", "newest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,9 @@ class Fitted(msgspec.Struct):
     first, last
         The times of its first and last record in ms; None without records.
     waiting
-        The records that may still wait at the end of the history.
+        The records that may still wait when the service continues, the newest ones.
+    evicted
+        How many others would wait too, beyond the bounds.
     ends
         Partitions of the observations, and the offsets at which this split ends there.
     matched
@@ -91,6 +97,7 @@ class Fitted(msgspec.Struct):
     first: int | None = None
     last: int | None = None
     waiting: list[Record] = []
+    evicted: int = 0
     ends: list[tuple[int, int]] = []
     matched: list[tuple[str, int, list[int]]] = []
 
@@ -124,15 +131,15 @@ def empty_shard(
     Parameters
     ----------
     alone
-        Whether it learns one of several splits. Then the bounds of what waits are those of the
-        split, which is bounded itself.
+        Whether it learns one of several splits. Then it has no bounds of what waits and no horizon,
+        because the split is bounded, and gives it the labels within the horizon only.
     label
         One of the labels, which decides their kind; None: the first one does.
     """
     output = config.output.model_copy(update={"explain": 0, "max_dead_letter_ratio": 1.0})
     changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
     if alone:
-        bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED}
+        bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED, "horizon": FOREVER}
         changes["labels"] = config.labels.model_copy(update=bounds)
     shard = shard_of(
         config.model_copy(update=changes),
@@ -150,7 +157,19 @@ def fit(job: Job, split: Split, progress: Callable[[int], None] = lambda count: 
     """Learn a split. `progress` gets the number of records, again and again."""
     if job.place is None:
         return _of_log(job, split, progress)
-    return _of_files(job, job.place, split, progress)
+    try:
+        return _of_files(job, job.place, split, progress)
+    except ConfigError as error:
+        raise ConfigError(f"{_named(job.manifest, split)}: {error}") from None
+
+
+def _named(manifest: Manifest, split: Split) -> str:
+    """A split in a message: its first file, and the first of its row groups."""
+    span = split.spans[0]
+    if not isinstance(span, FileSpan):
+        return f"split {split.number}"
+    name = manifest.files[span.file].name
+    return f"{name} from row group {span.groups[0]} on" if span.groups else name
 
 
 def _of_log(job: Job, split: Split, progress: Callable[[int], None]) -> Fitted:
@@ -164,18 +183,17 @@ def _of_log(job: Job, split: Split, progress: Callable[[int], None]) -> Fitted:
         alone=not manifest.ordered,
         label=manifest.label,
     )
-    history = LogHistory(
-        manifest, log_of(config), config.labels.horizon_ms, config.commit.max_bytes
-    )
+    history = LogHistory(manifest, log_of(config), config)
     with closing(history):
         run = _Run(shard, progress)
         for batch in history.batches(split, shard, config.commit.usual_records):
-            run.process(batch, history.clock)
+            run.process(batch, history.end)
         fitted = run.fitted(split)
         ids, early = _left(shard, history.waits_from)
         if topics:
-            fitted.waiting = history.observations(split, shard, ids)
-            fitted.waiting += history.labels(shard, early)
+            left = [*history.observations(split, shard, ids), *history.labels(shard, early)]
+            fitted.waiting, fitted.evicted = newest(left, config.labels)
+        _count_late(fitted, history.late)
         fitted.matched = [(*partition, at) for partition, at in history.matched.items()]
     return fitted
 
@@ -206,11 +224,30 @@ def _of_files(job: Job, place: str, split: Split, progress: Callable[[int], None
         run.process(batch, int(batch.timestamps.max()))
     fitted = run.fitted(split)
     fitted.ends = history.ends(split)
-    until, apart = manifest.until, history.label_topics
-    if until is not None and apart:
-        ids, _ = _left(shard, until - config.labels.horizon_ms)
-        fitted.waiting = history.observations(ids)
+    _count_late(fitted, history.late)
+    if manifest.cut is not None and config.input.labels is not None:
+        ids, _ = _left(shard, manifest.cut - config.labels.horizon_ms)
+        left = history.observations(split, ids)
+        fitted.waiting, fitted.evicted = newest(left, config.labels)
     return fitted
+
+
+def _count_late(fitted: Fitted, late: int) -> None:
+    """Count labels that the split was not given, because they came after the horizon."""
+    if late:
+        fitted.outcomes["late"] = fitted.outcomes.get("late", 0) + late
+
+
+def newest(records: Sequence[Record], labels: LabelsConfig) -> tuple[list[Record], int]:
+    """As many of the newest records as the join of a service holds, and how many are left out."""
+    out: list[Record] = []
+    nbytes = 0
+    for record in sorted(records, key=lambda r: r.timestamp, reverse=True):
+        nbytes += record_bytes(record.key, record.value)
+        if len(out) == labels.max_pending or nbytes > labels.max_pending_bytes:
+            break
+        out.append(record)
+    return out[::-1], len(records) - len(out)
 
 
 class _Run:

@@ -21,11 +21,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from consumers.backfill import files, logs
-from consumers.backfill.fit import Fitted, Job, empty_shard, needs_order
+from consumers.backfill.fit import Fitted, Job, empty_shard, needs_order, newest
 from consumers.backfill.fold import Fold
 from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
-from consumers.base.records import Partition, Record, record_bytes
+from consumers.base.records import Partition, Record
 from consumers.config import Config
 from consumers.config.auto import Defaults, auto_of
 from consumers.config.learner import uses_code, uses_river
@@ -81,14 +81,15 @@ class Learned:
         The model, and what the journal says about its history.
     splits
         The splits, in order, without their models.
-    waiting
-        How many records still wait.
+    waiting, evicted
+        How many records still wait, and how many more would beyond the bounds of what waits.
     """
 
     model: ModelToImport
     history: HistoryToImport
     splits: Sequence[Fitted]
     waiting: int
+    evicted: int
 
     def total(self, name: str) -> int:
         """The sum of one of `Fitted.counts` over the splits."""
@@ -116,19 +117,22 @@ def plan_log(
     Raises
     ------
     ConfigError
-        There are no observations, or their format needs a service.
+        The records show no features, or their format needs a service.
+
+    Notes
+    -----
+    A shard whose partitions have no observations before `until` has no splits.
     """
     logs.check_format(config)
     _check_model(config)
     schema = schema_of_inputs(config, log, found)
     why = needs_order(config, schema)
     as_of = until if as_of is None else as_of
+    _check_order(why, until, as_of)
+    now = time.time_ns() // 1_000_000
     splits, labels, ends = logs.planned(
-        log, found, until=until, as_of=as_of, size=size, ordered=bool(why)
+        log, found, until=until, as_of=as_of, now=now, size=size, ordered=bool(why)
     )
-    if not splits:
-        before = "" if until is None else " before --until"
-        raise ConfigError(f"{config.input.observations} has no observations{before}")
     shard = empty_shard(config, schema, config.input.label, found.label_topics)
     manifest = Manifest(
         service=config.name,
@@ -142,7 +146,7 @@ def plan_log(
         ordered=why,
         until=until,
         as_of=as_of,
-        clock=time.time_ns() // 1_000_000 if until is None else until,
+        end=logs.end_of(log, now, splits, labels),
     )
     return HistoryPlan(Job(config, manifest), ends)
 
@@ -196,12 +200,18 @@ def plan_files(
     schema = _schema_of_files(config, draft, source)
     history = files.FileHistory(config, draft, schema, source, beside)
     why = needs_order(config, schema)
+    labels_found = history.sampled_labels(draft.splits[0])
+    if not labels_found:
+        raise ConfigError(
+            f"{source}: the first records of its files have no label; name the field with --label"
+        )
     found = {
         "fields": [(f.name, f.kind) for f in schema.fields],
         "splits": files.planned(source, size=size, ordered=bool(why)),
-        "label": _common(history.sampled_labels(draft.splits[0])),
+        "label": _common(labels_found),
         "ordered": why,
     }
+    _check_order(why, until, draft.as_of)
     places = (_absolute(place), None if labels is None else _absolute(labels))
     return HistoryPlan(Job(config, replace(draft, **found), *places), None)
 
@@ -214,6 +224,12 @@ def _common(values: Iterable[object]) -> Label | None:
             label = plain_label(value)
             counts[type(label), label] += 1
     return counts.most_common(1)[0][0][1] if counts else None
+
+
+def _check_order(why: str, until: int | None, as_of: int | None) -> None:
+    """ConfigError if records that are learned in order would end at two times."""
+    if why and as_of is not None and as_of != until:
+        raise ConfigError(f"{why}, so observations and labels end together: remove --as-of")
 
 
 def _check_model(config: Config) -> None:
@@ -261,36 +277,40 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
     Raises
     ------
     ConfigError
-        Two models cannot be merged, or no label was learned.
+        Two models cannot be merged, or together they have too many classes.
     """
     job = plan.job
     empty = empty_shard(job.config, job.schema, job.config.input.label, frozenset()).learner
     fold, done = Fold(len(job.manifest.splits)), list[Fitted]()
+    left: list[Record] = []
+    evicted = 0
     for fitted in fits:
         learner = empty.restarted(proven=True)
         learner.load_state(State.from_bytes(fitted.state))
         fold.add(fitted.number, learner)
-        fitted.state = b""
+        # What waits is bounded all the time. The newest ones of all are the newest of the newest.
+        left, lost = newest([*left, *fitted.waiting], job.config.labels)
+        evicted += lost + fitted.evicted
+        fitted.state, fitted.waiting = b"", []
         done.append(fitted)
     done.sort(key=lambda fitted: fitted.number)
-    count = sum(fitted.counts["learned"] for fitted in done)
-    if not count:
-        raise ConfigError(
-            f"no label was learned from {job.manifest.source}; check the fields of label and id, "
-            "and that labels come after their observations"
-        )
-    data = _model_file(job, fold.result(), count)
-    left, ends = _bounded(job.config, _left(plan, done)), plan.ends
-    if job.manifest.reading.offsets:
-        ends = _ends(job.config, done)
+    data = _model_file(job, fold.result() if done else empty, _learned(done))
+    left, lost = newest([*left, *_unmatched(plan, done)], job.config.labels)
+    ends = _ends(job.config, done) if job.manifest.reading.offsets else plan.ends
     history = HistoryToImport(
         job.manifest.to_bytes(),
-        waiting.to_bytes(left) if left else None,
+        waiting.to_bytes(_in_order(job, left)) if left else None,
         ends,
         job.manifest.until,
+        job.manifest.as_of,
+        job.manifest.cut,
         ends is not None,
     )
-    return Learned(checked(job.config, data), history, done, len(left))
+    return Learned(checked(job.config, data), history, done, len(left), evicted + lost)
+
+
+def _learned(done: Sequence[Fitted]) -> int:
+    return sum(fitted.counts["learned"] for fitted in done)
 
 
 def _ends(config: Config, done: Sequence[Fitted]) -> dict[Partition, int]:
@@ -331,40 +351,24 @@ def _model_file(job: Job, learner: Learner, count: int) -> bytes:
     return model_file.to_bytes(info, state.arrays, config.snapshots.key)
 
 
-def _left(plan: HistoryPlan, done: Sequence[Fitted]) -> list[Record]:
+def _in_order(job: Job, left: Sequence[Record]) -> list[Record]:
     """The records that still wait, in the order in which a service processes them."""
-    manifest, config = plan.job.manifest, plan.job.config
-    left = [record for fitted in done for record in fitted.waiting]
-    topics = {span.topic for span in manifest.labels} or {files.label_topic(config)}
-    if plan.ends is not None and manifest.labels and not manifest.ordered:
-        left += _unmatched(plan.job, done)
+    topics = {span.topic for span in job.manifest.labels} or {files.label_topic(job.config)}
     return sorted(left, key=lambda r: (r.timestamp, r.topic in topics, r.topic, r.partition))
 
 
-def _unmatched(job: Job, done: Sequence[Fitted]) -> list[Record]:
-    """The labels of the last horizon whose observation is in no split."""
-    config, manifest = job.config, job.manifest
+def _unmatched(plan: HistoryPlan, done: Sequence[Fitted]) -> list[Record]:
+    """The newest labels whose observation is in no split."""
+    job, manifest = plan.job, plan.job.manifest
+    if plan.ends is None or not manifest.labels or manifest.ordered:
+        return []
     matched: dict[Partition, set[int]] = {}
     for fitted in done:
         for topic, number, offsets in fitted.matched:
             matched.setdefault(Partition(topic, number), set()).update(offsets)
-    horizon, most = config.labels.horizon_ms, config.commit.max_bytes
-    history = logs.LogHistory(manifest, log_of(config), horizon, most)
-    shard = empty_shard(config, job.schema, None, frozenset(s.topic for s in manifest.labels))
-    with closing(history):
+    shard = empty_shard(job.config, job.schema, None, frozenset(s.topic for s in manifest.labels))
+    with closing(logs.LogHistory(manifest, log_of(job.config), job.config)) as history:
         return history.unmatched(shard, matched)
-
-
-def _bounded(config: Config, left: Sequence[Record]) -> list[Record]:
-    """The newest records, as many as the join of a service holds."""
-    out: list[Record] = []
-    nbytes = 0
-    for record in reversed(left):
-        nbytes += record_bytes(record.key, record.value)
-        if len(out) == config.labels.max_pending or nbytes > config.labels.max_pending_bytes:
-            break
-        out.append(record)
-    return out[::-1]
 
 
 def totals(done: Sequence[Fitted], name: str) -> dict[str, int]:

@@ -10,15 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.backfill.manifest import Manifest, OffsetSpan, Split
-from consumers.base.cells import Numbers, chosen
+from consumers.base.cells import Numbers, chosen, picked
 from consumers.base.errors import ConfigError
-from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
+from consumers.base.records import (
+    NEVER,
+    UNBOUNDED,
+    Batch,
+    Fetched,
+    Partition,
+    Record,
+    credible,
+)
 from consumers.codecs.json import DecodedLabels, DecodedObservations
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
@@ -26,11 +35,12 @@ from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal.merge import Merge
 from consumers.service.live import Sources
 from consumers.shard.shard import Shard
-from consumers.transports.protocol import Log, Unfinished
+from consumers.transports.protocol import Log, Unfinished, first_offsets
 
-__all__ = ["LogHistory", "Matched", "check_format", "planned", "sampled_labels"]
+__all__ = ["LogHistory", "Matched", "check_format", "end_of", "planned", "sampled_labels"]
 
 REJECTED = ""  # in place of an id
+LOOK = 1_000  # records before a range, or at the end of a partition, that say what time it is
 Matched = dict[Partition, list[int]]  # offsets of labels whose observation is in the history
 
 
@@ -50,15 +60,18 @@ def planned(
     *,
     until: int | None,
     as_of: int | None,
+    now: int,
     size: int,
     ordered: bool,
 ) -> tuple[list[Split], list[OffsetSpan], dict[Partition, int]]:
-    """The splits of the input topics, the offsets of the label topics, and where all end.
+    """The splits of the input topics, the offsets of the label topics, and where all continue.
 
     Parameters
     ----------
     until, as_of
         Where observations and labels end, times in ms; None: at the present end.
+    now
+        The wall clock in ms. Timestamps of the future end nothing.
     size
         The offsets of a split.
     ordered
@@ -66,10 +79,14 @@ def planned(
     """
     spans: dict[bool, list[OffsetSpan]] = {False: [], True: []}
     begins, ends = log.beginning_offsets(found.inputs), log.end_offsets(found.inputs)
+    continues = dict(ends)
     for labels, limit in ((False, until), (True, as_of)):
         parts = sorted(p for p in found.inputs if (p.topic in found.label_topics) == labels)
-        if limit is not None and parts:
-            ends |= log.offsets_at(parts, limit)
+        ends |= _first_at(log, parts, limit, now, ends)
+        continues |= {p: ends[p] for p in parts}
+        if labels:  # the service looks at later ones again: their observations may be its own
+            before = _first_at(log, parts, until, now, ends)
+            continues |= {p: min(at, ends[p]) for p, at in before.items()}
         step = UNBOUNDED if labels or ordered else size
         for partition in parts:
             first, end = begins[partition], max(ends[partition], begins[partition])
@@ -79,26 +96,81 @@ def planned(
     observed = [span for span in spans[False] if span.end > span.first]
     groups = [spans[False]] if ordered and observed else [[span] for span in observed]
     splits = [Split(number, list(group)) for number, group in enumerate(groups)]
-    return splits, spans[True], {p: max(end, begins[p]) for p, end in ends.items()}
+    return splits, spans[True], {p: max(at, begins[p]) for p, at in continues.items()}
+
+
+def _first_at(
+    log: Log,
+    parts: Sequence[Partition],
+    time: int | None,
+    now: int,
+    ends: Mapping[Partition, int],
+) -> dict[Partition, int]:
+    """The first record of each partition at a time or later that is not of the future, or the end.
+
+    None: the ends."""
+    if time is None or not parts:
+        return {p: ends[p] for p in parts}
+    wanted, starts = partial(_between, time, now), log.offsets_at(parts, time)
+    return first_offsets(log, starts, {p: ends[p] for p in parts}, wanted)
+
+
+def _between(first: int, now: int, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether times are at `first` or later, and not in the future."""
+    inside: NDArray[np.bool_] = (times >= first) & (credible(times, now) != NEVER)
+    return inside
+
+
+def end_of(log: Log, now: int, splits: Sequence[Split], labels: Sequence[OffsetSpan]) -> int:
+    """The newest time of the last records of each partition in ms, without times of the future.
+
+    It is the stream time at the end of the history. 0 without records.
+    """
+    spans = [s for split in splits for s in split.spans if isinstance(s, OffsetSpan)]
+    ends: dict[Partition, int] = {}
+    for span in [*spans, *labels]:
+        partition = Partition(span.topic, span.partition)
+        ends[partition] = max(ends.get(partition, 0), span.end)
+    begins = log.beginning_offsets(list(ends))
+    starts = {p: max(begins[p], end - LOOK) for p, end in ends.items()}
+    newest = 0
+    with closing(log.read(starts, ends)) as chunks:
+        for part in chunks:
+            times = credible(np.asarray(part.timestamps, dtype=np.int64), now)
+            newest = max(newest, int(times.max(initial=0)))
+    return newest
 
 
 def sampled_labels(
     log: Log, shard: Shard, splits: Sequence[Split], labels: Sequence[OffsetSpan]
 ) -> list[object]:
-    """The labels of the first records, in the topics of labels or inside the observations."""
-    decode: Callable[[Any, Any], DecodedLabels | DecodedObservations]
-    if labels:
-        decode, spans = shard.spec.label_decoder(shard.schemas).decode, list(labels)
-    else:
-        decode = shard.spec.decoder(shard.schemas).decode
-        spans = [span for span in splits[0].spans if isinstance(span, OffsetSpan)]
+    """The labels of the first records in the topics of labels, or else inside the observations, of
+    the first split that has any."""
+    decode = shard.spec.label_decoder(shard.schemas).decode
+    found = _sample(log, decode, labels)
+    decoder = shard.spec.decoder(shard.schemas)
+    for split in splits if shard.spec.label_field is not None else ():
+        if found:
+            break
+        spans = [span for span in split.spans if isinstance(span, OffsetSpan)]
+        found = _sample(log, decoder.decode, spans)
+    return found
+
+
+def _sample(
+    log: Log,
+    decode: Callable[[Any, Any], DecodedLabels | DecodedObservations],
+    spans: Sequence[OffsetSpan],
+) -> list[object]:
+    """The labels of the first records of these ranges."""
     starts, ends = _bounds([span for span in spans if span.end > span.first])
     ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
     out: list[object] = []
     with closing(log.read(starts, ends)) as chunks:
         for part in chunks:
             found = decode(part.keys, part.values)
-            out += [v for i, v in enumerate(found.labels) if i not in found.rejected]
+            labels = enumerate(found.labels)
+            out += [v for i, v in labels if v is not None and i not in found.rejected]
     return out
 
 
@@ -111,37 +183,43 @@ class LogHistory:
         What is read.
     log
         The log. It is closed with this object.
-    horizon
-        How long an observation waits for its label, in ms.
-    max_bytes
-        Bytes of records that a history in order holds.
+    config
+        The service.
 
     Attributes
     ----------
     matched : dict
-        The labels of the last split that were found by their ids, of those in the last horizon.
+        The labels of the last split that were found by their ids, of those that may still wait.
+    late : int
+        How many labels of the last split came after the horizon.
     """
 
-    def __init__(self, manifest: Manifest, log: Log, horizon: int, max_bytes: int) -> None:
+    def __init__(self, manifest: Manifest, log: Log, config: Config) -> None:
         self._manifest, self._log = manifest, log
-        self._horizon, self._max_bytes = horizon, max_bytes
+        self._horizon, self._max_bytes = config.labels.horizon_ms, config.commit.max_bytes
+        most = config.labels.max_pending
+        self._last_labels = {
+            Partition(span.topic, span.partition): max(span.first, span.end - most)
+            for span in manifest.labels
+        }
         self._topics = frozenset(span.topic for span in manifest.labels)
         self.matched: Matched = {}
+        self.late = 0
 
     def close(self) -> None:
         """Close the log."""
         self._log.close()
 
     @property
-    def clock(self) -> int:
-        """The wall clock in ms at the end of the history."""
-        assert self._manifest.clock is not None  # noqa: S101  that of a log has one
-        return self._manifest.clock
+    def end(self) -> int:
+        """The newest time of the history in ms."""
+        assert self._manifest.end is not None  # noqa: S101  that of a log is known
+        return self._manifest.end
 
     @property
     def waits_from(self) -> int:
-        """Records since this time in ms may still wait at the end of the history."""
-        return self.clock - self._horizon
+        """Records since this time in ms may still wait when the service continues."""
+        return (self._manifest.cut or 0) - self._horizon
 
     def batches(self, split: Split, shard: Shard, size: int) -> Iterator[Batch]:
         """The records of a split in the order of a service, at most `size` at a time."""
@@ -161,7 +239,7 @@ class LogHistory:
             while reaching or len(merge):
                 batch = None
                 if len(merge) >= size or merge.nbytes >= self._max_bytes or not reaching:
-                    batch = merge.take(size, ends, now=self.clock, wait=reaching)
+                    batch = merge.take(size, ends, now=self.end, wait=reaching)
                 if batch is not None:
                     yield batch
                 elif (fetched := next(chunks, None)) is not None:
@@ -170,16 +248,16 @@ class LogHistory:
                     reaching = False
 
     def _with_labels(self, spans: Sequence[OffsetSpan], shard: Shard, size: int) -> Iterator[Batch]:
-        parts = list(self._read(spans))
+        parts = list(self._read(spans, back=LOOK))
         merge = Merge(
             [*_bounds(spans)[0], *_bounds(self._manifest.labels)[0]], self._topics, UNBOUNDED
         )
         merge.add(parts)
-        self.matched = {}
-        ids = _ids_of(parts, shard) if self._topics else set()
-        if ids:
-            merge.add(self._labels(self._window(parts), shard, ids))
-        while (batch := merge.take(size, {}, now=self.clock, wait=False)) is not None:
+        self.matched, self.late = {}, 0
+        came = _times_of(parts, shard) if self._topics else {}
+        if came:
+            merge.add(self._labels(self._window(parts), shard, came))
+        while (batch := merge.take(size, {}, now=self.end, wait=False)) is not None:
             yield batch
 
     def _window(self, parts: Sequence[Fetched]) -> tuple[int, int]:
@@ -188,18 +266,24 @@ class LogHistory:
         A horizon more at the end, because records need not be in the order of their times.
         """
         times = np.concatenate([np.asarray(part.timestamps, dtype=np.int64) for part in parts])
-        times = np.clip(times, 0, self.clock)
+        times = np.clip(times, 0, self.end)
         return int(times.min()) - self._horizon, int(times.max()) + 2 * self._horizon
 
     def _labels(
-        self, window: tuple[int, int], shard: Shard, ids: Collection[str]
+        self, window: tuple[int, int], shard: Shard, came: Mapping[str, int]
     ) -> Iterator[Fetched]:
-        """The labels of these ids between two times."""
-        first, last = window
+        """The labels between two times of ids that came at these times, within the horizon."""
+        (first, last), decode = window, _label_ids(shard)
         spans = self._since(self._manifest.labels, first)
-        for part, at in self._found(spans, _label_ids(shard), ids, last):
-            late = np.asarray(part.timestamps, dtype=np.int64)[at] >= self.waits_from
-            offsets = np.asarray(part.offsets, dtype=np.int64)[at][late]
+        for part, at in self._found(spans, decode, came, last):
+            since = np.array([came[id_] for id_ in picked(decode(part), at.tolist())])
+            near = np.abs(np.asarray(part.timestamps, dtype=np.int64)[at] - since) <= self._horizon
+            self.late += int(np.count_nonzero(~near))
+            at = at[near]
+            if not at.size:
+                continue
+            offsets = np.asarray(part.offsets, dtype=np.int64)[at]
+            offsets = offsets[offsets >= self._last_labels[part.partition]]
             self.matched.setdefault(part.partition, []).extend(offsets.tolist())
             yield _taken(part, at)
 
@@ -218,11 +302,21 @@ class LogHistory:
     def unmatched(self, shard: Shard, matched: Mapping[Partition, Collection[int]]) -> list[Record]:
         """The labels of the last horizon that are not among these offsets."""
         out, decode = list[Record](), _label_ids(shard)
-        for part in self._read(self._since(self._manifest.labels, self.waits_from)):
+        spans = [
+            OffsetSpan(
+                span.topic,
+                span.partition,
+                max(span.first, self._last_labels[Partition(span.topic, span.partition)]),
+                span.end,
+            )
+            for span in self._since(self._manifest.labels, self.waits_from)
+        ]
+        cut = self._manifest.cut or 0
+        for part in self._read(spans):
             known = np.array(sorted(matched.get(part.partition, ())), dtype=np.int64)
             offsets = np.asarray(part.offsets, dtype=np.int64)
             times = np.asarray(part.timestamps, dtype=np.int64)
-            left = ~np.isin(offsets, known) & (times >= self.waits_from)
+            left = ~np.isin(offsets, known) & (times >= self.waits_from) & (times <= cut)
             left &= np.array(decode(part), dtype=object) != REJECTED
             out += _records(_taken(part, np.flatnonzero(left)))
         return out
@@ -252,16 +346,30 @@ class LogHistory:
             if at.size:
                 yield part, at
 
-    def _read(self, spans: Sequence[OffsetSpan], last: int | None = None) -> Iterator[Fetched]:
+    def _read(
+        self, spans: Sequence[OffsetSpan], last: int | None = None, *, back: int = 0
+    ) -> Iterator[Fetched]:
+        """The records of these ranges. The time of each is the newest one of its partition so far,
+        as in the merge of a service; those of `back` offsets before a range count too."""
         starts, ends = _bounds([span for span in spans if span.end > span.first])
         left = Unfinished(starts)
         if not starts:
             return
-        with closing(self._log.read(starts, ends, demand=left)) as chunks:
+        begins = self._log.beginning_offsets(list(starts)) if back else starts
+        before = {p: max(min(begins[p], at), at - back) for p, at in starts.items()}
+        newest = dict.fromkeys(starts, 0)
+        with closing(self._log.read(before, ends, demand=left)) as chunks:
             for part in chunks:
-                yield part
-                if last is not None and min(part.timestamps) > last:
-                    left.partitions.discard(part.partition)
+                partition = part.partition
+                times = credible(np.asarray(part.timestamps, dtype=np.int64), self.end)
+                times = np.maximum.accumulate(np.maximum(times, newest[partition]))
+                newest[partition] = int(times[-1])
+                inside = np.asarray(part.offsets, dtype=np.int64) >= starts[partition]
+                part.timestamps = Numbers(times)
+                if inside.any():
+                    yield _taken(part, np.flatnonzero(inside))
+                if last is not None and int(times.min()) > last:
+                    left.partitions.discard(partition)
                 if not left.partitions:
                     return
 
@@ -294,9 +402,14 @@ def _label_ids(shard: Shard) -> Callable[[Fetched], list[str]]:
     return decode
 
 
-def _ids_of(parts: Sequence[Fetched], shard: Shard) -> set[str]:
-    decode = _observation_ids(shard)
-    return {id_ for part in parts for id_ in decode(part)} - {REJECTED}
+def _times_of(parts: Sequence[Fetched], shard: Shard) -> dict[str, int]:
+    """The time in ms of the first observation of each id."""
+    decode, out = _observation_ids(shard), dict[str, int]()
+    for part in parts:
+        for id_, time in zip(decode(part), part.timestamps, strict=True):
+            out.setdefault(id_, time)
+    out.pop(REJECTED, None)
+    return out
 
 
 def _taken(part: Fetched, at: NDArray[np.int64]) -> Fetched:

@@ -52,12 +52,14 @@ class FileMark(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """How the records of files are read.
 
-    `label`, `time_field` and `label_time` name fields: the label, the time of an observation, and
-    the time at which its label came. `offsets` are the fields with partition and offset of a record
-    in the topic of observations; empty: no fields. `types` are the kinds of the columns of a CSV.
-    `options` are those of `consumers.files.format.Options`.
+    `id`, `label`, `time_field` and `label_time` name fields: the id (None: that of the service),
+    the label, the time of an observation, and the time at which its label came. `offsets` are the
+    fields with partition and offset of a record in the topic of observations; empty: no fields.
+    `types` are the kinds of the columns of a CSV. `options` are those of
+    `consumers.files.format.Options`.
     """
 
+    id: str | None = None
     label: str | None = None
     time_field: str | None = None
     label_time: str | None = None
@@ -74,8 +76,8 @@ class Manifest(msgspec.Struct, frozen=True):
     None: the first label of a split decides. `labels` are the offsets of the label topics. `files`
     and `label_files` are the files of the history and of its labels. `ordered` is why all records
     are one split, "" if they are not. Observations at `until` or later, and labels at `as_of` or
-    later, are not learned; both are times in ms, None: all are. `clock` is the wall clock in ms at
-    the end of the history, for logs.
+    later, are not learned; both are times in ms, None: all are. `end` is the newest time of the
+    history in ms, for logs: later timestamps are wrong.
     """
 
     service: str
@@ -92,8 +94,14 @@ class Manifest(msgspec.Struct, frozen=True):
     ordered: str = ""
     until: int | None = None
     as_of: int | None = None
-    clock: int | None = None
+    end: int | None = None
     version: int = 1
+
+    @property
+    def cut(self) -> int | None:
+        """The stream time in ms at which the service continues; None if it is not known."""
+        times = [time for time in (self.until, self.as_of, self.end) if time is not None]
+        return min(times) if self.until is not None or self.end is not None else None
 
     def to_bytes(self) -> bytes:
         """As JSON. Equal manifests have equal bytes.

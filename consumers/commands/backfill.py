@@ -59,6 +59,10 @@ LabelsOption = Annotated[
     str | None,
     typer.Option("--labels", metavar="FILES", help="Files with the labels, joined by the id."),
 ]
+IdOption = Annotated[
+    str | None,
+    typer.Option("--id-field", metavar="F", help="Field with the id; default [input] id."),
+]
 LabelOption = Annotated[
     str | None, typer.Option("--label", metavar="F", help="Field with the label.")
 ]
@@ -109,6 +113,7 @@ def backfill(
     until: UntilOption = None,
     as_of: AsOfOption = None,
     labels: LabelsOption = None,
+    id_field: IdOption = None,
     label: LabelOption = None,
     time_field: TimeOption = None,
     label_time: LabelTimeOption = None,
@@ -149,24 +154,45 @@ def backfill(
     run = _engine(engine, workers, master, conf or ())
     times = {"until": _moment("--until", until), "as_of": _moment("--as-of", as_of)}
     how = (file_format, sep, encoding, quote, columns)
-    _check_options(source, *how, labels, label, time_field, label_time, offsets, types)
-    reading = _reading(source, how, (label, time_field, label_time), offsets, types or ())
+    fields = (id_field, label, time_field, label_time)
+    _check_options(source, *how, labels, *fields, offsets, types)
+    reading = _reading(source, how, fields, offsets, types or ())
     settings = _settings(config)
     with closing(log_of(settings)) as log:
-        _check(config, settings, log, new_journal=new_journal)
-        plans = _plans(settings, log, source, labels, reading, times, split)
+        plans = _plans(config, settings, log, source, labels, reading, times, split)
         if plan:
             _show_plans(plans, as_json=as_json)
             return
-        for number, each in enumerate(plans):
-            began = time.perf_counter()
-            shards = range(settings.scale.shards) if len(plans) == 1 else [number]
-            if _done(settings, log, each, shards):
-                typer.echo(f"{settings.name} began with this history before; nothing was written")
-                continue
-            learned = _learn(each, run)
-            fresh = _begin(settings, log, learned, shards, new_journal=new_journal)
-            _report(each, learned, fresh, time.perf_counter() - began, as_json=as_json)
+        _check(config, settings, log, new_journal=new_journal)
+        _learn_and_begin(settings, log, plans, run, new_journal=new_journal, as_json=as_json)
+
+
+def _learn_and_begin(
+    config: Config,
+    log: Log,
+    plans: Sequence[HistoryPlan],
+    run: Run,
+    *,
+    new_journal: bool,
+    as_json: bool,
+) -> None:
+    """Learn the histories of all shards, then begin all shards: an error leaves none begun."""
+    from consumers.base.errors import ConfigError
+
+    due = _due(config, log, plans)
+    if not due:
+        typer.echo(f"{config.name} began with this history before; nothing was written")
+        return
+    began = time.perf_counter()
+    ready = [(each, shards, _learn(each, run)) for each, shards in due]
+    if not any(learned.total("learned") for _, _, learned in ready):
+        raise ConfigError(
+            f"no label was learned from {plans[0].job.manifest.source}; check the fields of label "
+            "and id, and that labels come after their observations"
+        )
+    for each, shards, learned in ready:
+        _begin(config, log, learned, shards, new_journal=new_journal)
+        _report(each, learned, time.perf_counter() - began, as_json=as_json)
 
 
 def _settings(path: Path) -> Config:
@@ -187,7 +213,7 @@ def _settings(path: Path) -> Config:
 def _reading(
     source: str | None,
     how: Sequence[str | None],
-    fields: tuple[str | None, str | None, str | None],
+    fields: tuple[str | None, ...],
     offsets: str | None,
     types: Sequence[str],
 ) -> Reading:
@@ -201,7 +227,9 @@ def _reading(
     if offsets is not None and (len(place) != 2 or not all(place)):
         raise ConfigError(f"expected --offsets PARTITION,OFFSET as two fields, got {offsets!r}")
     options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
-    return Reading(*fields, place, types_of(types, opened(source, *how)), options)
+    id_field, label, time_field, label_time = fields
+    kinds = types_of(types, opened(source, *how))
+    return Reading(id_field, label, time_field, label_time, place, kinds, options)
 
 
 def _moment(option: str, text: str | None) -> int | None:
@@ -273,6 +301,7 @@ def _check(file: Path, config: Config, log: Log, *, new_journal: bool) -> None:
 
 
 def _plans(
+    file: Path,
     config: Config,
     log: Log,
     source: str | None,
@@ -283,30 +312,59 @@ def _plans(
 ) -> list[HistoryPlan]:
     """One plan for all shards, or one for each: a topic's partitions belong to a shard."""
     from consumers.backfill.learn import plan_files, plan_log
-    from consumers.service.recovery import sources
+    from consumers.base.errors import ConfigError
+    from consumers.commands.transport import check_topics
 
     if source is not None:
         return [plan_files(config, source, labels, reading, size=size, **times)]
-    return [
-        plan_log(config, log, sources(config, log, shard), size=size, **times)
+    described = log.describe(config.input_topics)
+    check_topics(config, file, config.input_topics, described)
+    topics = {topic: about.partitions for topic, about in described.items()}
+    plans = [
+        plan_log(config, log, _inputs(config, topics, shard), size=size, **times)
         for shard in range(config.scale.shards)
     ]
+    if not any(each.job.manifest.splits for each in plans):
+        before = "" if times["until"] is None else " before --until"
+        raise ConfigError(f"{config.input.observations} has no observations{before}")
+    return plans
 
 
-def _done(config: Config, log: Log, plan: HistoryPlan, shards: Sequence[int]) -> bool:
-    """Whether each shard began with this history before; ConfigError if one began otherwise."""
+def _inputs(config: Config, topics: Mapping[str, int], shard: int) -> Sources:
+    """What a shard reads. Its own topics need not exist."""
+    from consumers.base.records import Partition
+    from consumers.service.live import Sources
+    from consumers.service.recovery import inputs_of
+
+    journal, labels = Partition(config.journal_topic, shard), frozenset(config.input_topics[1:])
+    return Sources(inputs_of(config, topics, shard), labels, journal, predictions_partitions=1)
+
+
+def _due(
+    config: Config, log: Log, plans: Sequence[HistoryPlan]
+) -> list[tuple[HistoryPlan, list[int]]]:
+    """The plans, each with its shards that are not begun.
+
+    If one shard is not begun, the others may have begun with any history: this command was
+    interrupted, and other records may have come since. ConfigError if one began otherwise.
+    """
     from consumers.service.importing import began_with_history
     from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
 
-    mark = plan.job.manifest.sha256
-    each = [
-        began_with_history(
-            config, log, sources(config, log, shard), open_store(config, shard), mark
-        )
-        for shard in shards
-    ]
-    return all(each)
+    def begun(shard: int, manifest: str | None) -> bool:
+        found, store = sources(config, log, shard), open_store(config, shard)
+        return began_with_history(config, log, found, store, manifest)
+
+    every = range(config.scale.shards)
+    own = [plans[0] if len(plans) == 1 else plans[shard] for shard in every]
+    missing = [shard for shard in every if not begun(shard, None)]
+    if not missing:
+        for shard in every:
+            begun(shard, own[shard].job.manifest.sha256)
+        return []
+    shards = {id(each): [n for n in missing if own[n] is each] for each in plans}
+    return [(each, shards[id(each)]) for each in plans if shards[id(each)]]
 
 
 def _learn(plan: HistoryPlan, run: Run) -> Learned:
@@ -322,8 +380,8 @@ def _learn(plan: HistoryPlan, run: Run) -> Learned:
 
 def _begin(
     config: Config, log: Log, learned: Learned, shards: Sequence[int], *, new_journal: bool
-) -> int:
-    """Begin the journal of these shards with the model; how many did not begin with it before."""
+) -> None:
+    """Begin the journal of these shards with the model."""
     from dataclasses import replace
 
     from consumers.commands.meter import metered
@@ -331,14 +389,13 @@ def _begin(
     from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
 
-    fresh = 0
     with ExitStack() as stack:
         progress = stack.enter_context(metered("parts written"))
         for shard in shards:
             found, store = sources(config, log, shard), open_store(config, shard)
             history = replace(learned.history, starts=_starts(config, log, found, learned.history))
             now = time.time_ns() // 1_000_000
-            fresh += import_model(
+            import_model(
                 config,
                 log,
                 found,
@@ -349,7 +406,6 @@ def _begin(
                 progress=progress,
                 history=history,
             )
-    return fresh
 
 
 def _starts(
@@ -361,16 +417,25 @@ def _starts(
     from consumers.service.beginning import starts_of_inputs
 
     ends, known = history.starts or {}, log.end_offsets(found.inputs)
+    count = log.describe([config.input.observations])[config.input.observations].partitions
     for partition, end in sorted(ends.items()):
+        if partition.number >= count:
+            raise ConfigError(
+                f"the history has records of partition {partition.number}, and the topic "
+                f"{partition.topic} has {count}; --offsets names the partition first"
+            )
         if partition in known and end > known[partition]:
             raise ConfigError(
                 f"the history ends at offset {end} of {partition}, and the topic ends at "
                 f"{known[partition]}: its offsets are those of another topic; remove --offsets"
             )
-    if history.until is None:
-        starts = starts_of_inputs(config, log, found)
-    else:
-        starts = log.offsets_at(found.inputs, history.until)
+    starts = dict(starts_of_inputs(config, log, found))
+    if history.until is not None:
+        starts |= log.offsets_at(found.inputs, history.until)
+        # Labels before `until` may belong to observations that are not in the files.
+        early = min(history.until, history.until if history.as_of is None else history.as_of)
+        labels = [p for p in found.inputs if p.topic in found.label_topics]
+        starts |= log.offsets_at(labels, early) if labels else {}
     return {partition: ends.get(partition, at) for partition, at in starts.items()}
 
 
@@ -389,9 +454,7 @@ def _show_plans(plans: Sequence[HistoryPlan], *, as_json: bool) -> None:
             typer.echo(f"{'in order':11} {manifest.ordered}")
 
 
-def _report(
-    plan: HistoryPlan, learned: Learned, fresh: int, seconds: float, *, as_json: bool
-) -> None:
+def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: bool) -> None:
     import msgspec
 
     from consumers.backfill.learn import totals
@@ -407,6 +470,7 @@ def _report(
         "records": learned.total("records"),
         "learned": learned.total("learned"),
         "waiting": learned.waiting,
+        "evicted": learned.evicted,
         "scored": scored,
         "accuracy_of_splits": learned.total("correct") / scored if scored else None,
         "log_loss_of_splits": sum(s.log_loss for s in splits) / scored if scored else None,
@@ -415,7 +479,6 @@ def _report(
         "labels": totals(splits, "outcomes"),
         "fingerprint": learned.model.info.fingerprint,
         "sha256": learned.model.record.sha256,
-        "new": fresh,
         "seconds": seconds,
     }
     if as_json:
@@ -436,6 +499,13 @@ def _show(result: dict[str, Any]) -> None:
         "learned": f"{result['learned']:,} labels",
         "waiting": f"{counted(result['waiting'], 'record')} still without counterpart",
     }
+    if result["evicted"]:
+        lines["evicted"] = (
+            f"{counted(result['evicted'], 'record')} more would wait beyond [labels] max_pending "
+            "or max_pending_bytes"
+        )
+    if late := result["labels"].get("late", 0):
+        lines["late"] = f"{counted(late, 'label')} after [labels] horizon: not learned"
     if result["scored"]:
         lines["accuracy"] = (
             f"{result['accuracy_of_splits']:.4f} of {result['scored']:,} predictions, each by the "

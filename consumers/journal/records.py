@@ -80,7 +80,7 @@ class ImportedModel(StoredFile, frozen=True):
     def __str__(self) -> str:
         if "history" in self.source:
             return (
-                f"the history {self.source['history']}, with {counted(self.labels, 'label')} "
+                f"learned from {self.source['history']}, with {counted(self.labels, 'label')} "
                 f"learned (sha256 {self.sha256[:16]})"
             )
         known = {"model": "?", "service": "?", "position": "?", **self.source}
@@ -103,13 +103,15 @@ class History(msgspec.Struct, frozen=True):
     `manifest` is the file that lists the splits of the history, and `waiting` the one with the
     records that still waited for their counterpart; None without any. `cut` is "offsets" if
     the inputs continue at the offset where the history ends, "time" if they continue at its time.
-    `until` is that time in ms, None if none was given.
+    `until` is that time in ms, None if it was not given. `time` is the stream time in ms at which
+    the service continues, None if it is not known.
     """
 
     manifest: StoredFile
     waiting: StoredFile | None
     cut: str
     until: int | None
+    time: int | None
 
 
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):

@@ -88,8 +88,10 @@ class HistoryToImport:
         Two files: the splits of the history, and the records that still wait; None without any.
     starts
         Where the inputs continue; None: where `[input] start` says.
-    until
-        The time in ms at which the history ends; None if it has no time.
+    until, as_of
+        The times in ms at which observations and labels end; None: they have no time.
+    time
+        The stream time in ms at which the service continues; None if it is not known.
     offsets
         Whether `starts` are the offsets at which it ends, not those of a time.
     """
@@ -98,15 +100,16 @@ class HistoryToImport:
     waiting: bytes | None
     starts: Mapping[Partition, int] | None
     until: int | None
+    as_of: int | None
+    time: int | None
     offsets: bool
 
     @property
     def record(self) -> History:
         """How the journal names it."""
         left = None if self.waiting is None else stored(self.waiting)
-        return History(
-            stored(self.manifest), left, "offsets" if self.offsets else "time", self.until
-        )
+        cut = "offsets" if self.offsets else "time"
+        return History(stored(self.manifest), left, cut, self.until, self.time)
 
 
 def checked(config: Config, data: bytes, *, unsigned: bool = False) -> ModelToImport:
@@ -240,7 +243,8 @@ def import_model(
     if not new_journal:
         shard = found.journal.number
         check_first_start(config, log, shard, found.inputs, store, importing=True)
-    _check_labels(config, log, found, model.info)
+    if history is None:  # its labels are before the records that are consumed
+        _check_labels(config, log, found, model.info)
     owner = log.owner(config.name, found.journal.number, found.inputs)
     try:
         reach("import_fenced")
@@ -276,9 +280,10 @@ def import_model(
 
 
 def began_with_history(
-    config: Config, log: Log, found: Sources, store: SnapshotStore, manifest: str
+    config: Config, log: Log, found: Sources, store: SnapshotStore, manifest: str | None
 ) -> bool:
-    """Whether the journal of a shard began with the history of the manifest with this SHA-256.
+    """Whether the journal of a shard began with the history of the manifest with this SHA-256, or,
+    for None, with any history.
 
     Raises
     ------
@@ -291,7 +296,7 @@ def began_with_history(
     if origin is None:
         return False
     history = origin.identity.history
-    if history is not msgspec.UNSET and history.manifest.sha256 == manifest:
+    if history is not msgspec.UNSET and manifest in (None, history.manifest.sha256):
         return True
     began = "an empty model" if origin.identity.model is msgspec.UNSET else "another model"
     raise ConfigError(

@@ -15,33 +15,33 @@ from stream.data.state import State
 __all__ = ["let_wait"]
 
 
-def let_wait(shard: Shard, other: Shard, batch: Batch, now: int) -> None:
+def let_wait(shard: Shard, other: Shard, batch: Batch, time: int) -> None:
     """Have the records of a batch wait in a shard that has processed nothing.
 
     Parameters
     ----------
     shard, other
-        Two equal shards. The other one must not be used afterwards.
+        Two equal shards, except that the other one has no horizon and no bounds of what waits. It
+        must not be used afterwards.
     batch
         The records, in the order of their times.
-    now
-        The clock in ms at the end of the history.
+    time
+        The stream time in ms at which the shard continues. Records of the batch may be later: a
+        history may have labels of a later time than its observations, or of an earlier one.
 
     Notes
     -----
-    Counters and scores begin with the records of the service, so only what waits is taken over.
+    Counters and scores begin with the records of the service, so only what waits is taken over, and
+    what a record of the batch has taught by its counterpart.
     """
-    other.process(batch, now)
+    other.process(batch, int(batch.timestamps.max()))
     empty, used = _parts(shard.to_state()), _parts(other.to_state())
-    header = {**empty["shard"].header, "stream_time": used["shard"].header["stream_time"]}
+    header = {**empty["shard"].header, "stream_time": time}
     machine, processed = _parts(empty["machine"]), _parts(used["machine"])
-    machine["join"] = State(
-        {
-            **processed["join"].header,
-            **{name: machine["join"].header[name] for name in ("outcomes", "account")},
-        },
-        processed["join"].arrays,
-    )
+    counted = {name: machine["join"].header[name] for name in ("outcomes", "account")}
+    join = {**processed["join"].header, **counted, "time": time}
+    machine["join"] = State(join, processed["join"].arrays)
+    machine["learner"] = processed["learner"]
     rows = dict(processed["waiting"].arrays)
     rows["said"] = np.full_like(rows["said"], -1)
     rows |= {name: np.zeros_like(rows[name]) for name in ("proba", "prior", "squares")}

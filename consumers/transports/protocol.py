@@ -19,7 +19,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import closing
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.records import (
     UNBOUNDED,
@@ -32,7 +36,7 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "Unfinished", "nothing"]
+__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "Unfinished", "first_offsets", "nothing"]
 
 
 class Demand(Protocol):
@@ -81,6 +85,29 @@ class Unfinished:
     def full(self) -> Collection[Partition]:
         """Partitions that are done."""
         return self._all - self.partitions
+
+
+def first_offsets(
+    log: Log,
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    wanted: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+) -> dict[Partition, int]:
+    """The offset of the first record with a wanted timestamp in each partition, or its end."""
+    out = dict(ends)
+    left = Unfinished(p for p in starts if starts[p] < ends[p])
+    some = {p: starts[p] for p in left.partitions}
+    if not some:
+        return out
+    with closing(log.read(some, {p: ends[p] for p in some}, demand=left)) as chunks:
+        for chunk in chunks:
+            found = np.flatnonzero(wanted(np.asarray(chunk.timestamps, dtype=np.int64)))
+            if found.size and chunk.partition in left.partitions:
+                out[chunk.partition] = int(chunk.offsets[int(found[0])])
+                left.partitions.discard(chunk.partition)
+            if not left.partitions:
+                break
+    return out
 
 
 def nothing() -> None:

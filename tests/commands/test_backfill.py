@@ -75,11 +75,11 @@ def test_service_that_learned_its_history_is_known_to_every_command(
     assert "obs on sqlite:" in shown
     assert "171 labels" in shown
     assert "29 records still without counterpart" in shown
-    assert "began with the model the history obs on sqlite:" in log
+    assert "began with the model learned from obs on sqlite:" in log
     assert "0 labels learned after the 171 before the import" in log
     assert (replayed["observations"], replayed["learned"], replayed["unscored"]) == (100, 129, 29)
     assert audited["same"]
-    assert "it began with the model the history" in first
+    assert "it began with the model learned from obs" in first
     assert predicted(tmp_path) == list(range(200, N))
 
 
@@ -143,6 +143,8 @@ def test_model_that_is_learned_in_order_says_why(config: str, tmp_path: Path, ca
         (["--master", "yarn"], "--master and --conf are for --engine spark"),
         (["--engine", "spark", "--conf", "x"], "expected --conf KEY=VALUE"),
         (["none.parquet"], "none.parquet"),
+        (["--until", "2001-01-01"], "obs has no observations before --until"),
+        (["--until", str(NOW + 100)], "no label was learned from obs on sqlite:"),
     ],
 )
 def test_wrong_use_is_one_line(config: str, capsys: Said, words: list[str], message: str) -> None:

@@ -43,6 +43,7 @@ FUTURE = "tests/consumers/shard/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
 BATCHES = "tests/transports/test_kafka_batches.py"
+BACKFILL = "tests/consumers/backfill"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -490,5 +491,40 @@ MUTANTS = (
             "tests/kafka/test_kafka_fetches.py::"
             "test_offsets_are_found_also_of_topics_that_the_client_does_not_know_yet",
         ),
+    ),
+    Mutant(
+        "models of splits are merged in the order of the splits",
+        "consumers/backfill/fold.py",
+        "left, right = (neighbour, model) if place % 2 else (model, neighbour)",
+        "left, right = neighbour, model",
+        (f"{BACKFILL}/test_fold.py::test_any_order_of_arrival_gives_the_same_tree",),
+    ),
+    Mutant(
+        "a service starts at the offsets where its history ends",
+        "consumers/service/importing.py",
+        "starts=None if history is None else history.starts,",
+        "starts=None,",
+        (f"{BACKFILL}/test_logs.py::test_service_continues_where_the_history_ends",),
+    ),
+    Mutant(
+        "what waits after a history is not scored",
+        "consumers/shard/history.py",
+        '    rows["said"] = np.full_like(rows["said"], -1)\n',
+        "",
+        (f"{BACKFILL}/test_logs.py::test_service_continues_where_the_history_ends",),
+    ),
+    Mutant(
+        "a label that came at --as-of or later is not learned",
+        "consumers/backfill/files.py",
+        "if as_of is None or each.time < as_of",
+        "",
+        (f"{BACKFILL}/test_files.py::test_labels_after_as_of_are_not_learned_and_wait",),
+    ),
+    Mutant(
+        "a time is not found at the marker of a transaction",
+        "consumers/transports/kafka/log.py",
+        "return first_offsets(self, found, ends, lambda times: times >= timestamp)",
+        "return found",
+        ("tests/kafka/test_backfill.py",),
     ),
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-import numpy as np
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource
 from kafka.errors import TopicAlreadyExistsError
@@ -30,7 +29,7 @@ from consumers.transports.kafka.producer import (
 )
 from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import ANY, Demand, Unfinished, nothing
+from consumers.transports.protocol import ANY, Demand, first_offsets, nothing
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["KafkaLog"]
@@ -167,26 +166,10 @@ class KafkaLog:
                 consumer.end_offsets(late) if late else {}
             )
 
-        return self._records_from(self._offsets(partitions, ask), timestamp)
-
-    def _records_from(self, found: Mapping[Partition, int], timestamp: int) -> dict[Partition, int]:
-        """The first record from each offset on that is at or after a time, or the end.
-
-        The broker also finds markers of transactions, which have the time of their commit, and
-        records of aborted transactions.
-        """
-        ends = self.end_offsets(list(found))
-        out, left = dict(ends), Unfinished(p for p, at in found.items() if at < ends[p])
-        starts = {p: found[p] for p in left.partitions}
-        with closing(self.read(starts, {p: ends[p] for p in starts}, demand=left)) as chunks:
-            for chunk in chunks if starts else ():
-                later = np.flatnonzero(np.asarray(chunk.timestamps, dtype=np.int64) >= timestamp)
-                if later.size and chunk.partition in left.partitions:
-                    out[chunk.partition] = int(chunk.offsets[int(later[0])])
-                    left.partitions.discard(chunk.partition)
-                if not left.partitions:
-                    break
-        return out
+        # The broker also finds markers of transactions, which have the time of their commit, and
+        # records of aborted transactions.
+        found, ends = self._offsets(partitions, ask), self.end_offsets(partitions)
+        return first_offsets(self, found, ends, lambda times: times >= timestamp)
 
     def read(
         self,

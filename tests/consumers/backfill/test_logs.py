@@ -170,19 +170,3 @@ def test_label_of_an_observation_after_the_history_waits(make_service) -> None:
     assert found.total("learned") == 60
     assert view.learned == 1
     assert view.quality.unscored == 0
-
-
-def test_history_without_labels_is_refused(make_service) -> None:
-    """A model that has learned nothing is most likely a mistake in the configuration."""
-    service = make_service("sqlite")
-    feeds.fill(service.log, feeds.phishing(50), delay=5000)
-    of = plan(service, until=NOW + 1000)
-
-    with pytest.raises(ConfigError, match="no label was learned"):
-        learned(of, fits(of))
-
-
-def test_empty_topic_is_refused(service) -> None:
-    """The message names the topic."""
-    with pytest.raises(ConfigError, match="obs has no observations before --until"):
-        plan(service, until=1000)
