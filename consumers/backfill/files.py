@@ -35,6 +35,7 @@ from stream.data.schema import Schema
 __all__ = ["FileHistory", "marked", "opened", "planned"]
 
 BLOCK = 2**20  # bytes of a file that are hashed at once
+KEPT_BYTES = 2**26  # of files of labels, of which a process keeps the records
 
 
 def planned(source: FileSource, *, size: int, ordered: bool) -> list[Split]:
@@ -91,6 +92,10 @@ def _content(file: File, kind: str) -> tuple[int, str]:
                 size += len(block)
                 digest.update(block)
     return size, digest.hexdigest()
+
+
+_Label = tuple[int | None, str, bytes]  # time in ms, id, and the record
+_kept: dict[str, list[_Label]] = {}  # by the hash of the manifest; of the last one only
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,15 @@ class FileHistory:
             if isinstance(span, FileSpan) and not found:
                 found = self._sampled(self._records(span), self._inside or "label", self._source)
         return found
+
+    def absent(self, split: Split) -> list[str]:
+        """The declared fields, and the id, that none of the first records of each file has."""
+        wanted = {field.name for field in self._schema.fields} | {self._id}
+        for span in split.spans:
+            records = self._records(span) if isinstance(span, FileSpan) else iter(())
+            for record in islice(records, SAMPLE_SIZE if wanted else 0):
+                wanted -= {name for name in wanted if field_of(record, name) is not None}
+        return sorted(wanted)
 
     def _sampled(self, records: Iterator[Document], name: str, source: FileSource) -> list[object]:
         """The labels of the first records."""
@@ -339,16 +353,31 @@ class FileHistory:
 
     def _of_files(self, times: Mapping[str, int]) -> list[_Row]:
         """The labels of these ids in the files of labels. One without a time comes at once."""
-        name, found = self._reading.label_time, []
+        return [
+            _Row(times[id_] if at is None else at, id_, value)
+            for at, id_, value in self._all_labels()
+            if id_ in times
+        ]
+
+    def _all_labels(self) -> Iterable[_Label]:
+        """The labels in the files of labels. Few are kept for the next split in this process."""
+        assert self._labels is not None  # noqa: S101  the callers have looked
+        if sum(mark.size for mark in self._manifest.label_files) > KEPT_BYTES:
+            return self._read_labels()
+        mark = self._manifest.sha256
+        if mark not in _kept:
+            _kept.clear()
+            _kept[mark] = list(self._read_labels())
+        return _kept[mark]
+
+    def _read_labels(self) -> Iterator[_Label]:
+        name = self._reading.label_time
         for record in self._label_records():
-            id_ = str(record["id"])
-            if id_ in times:
-                at = times[id_]
-                if name is not None and record.get(name) is not None:
-                    at = _time(record, name, self._labels or self._source)
-                value = encoded({k: v for k, v in record.items() if k != name})
-                found.append(_Row(at, id_, value))
-        return found
+            at = None
+            if name is not None and record.get(name) is not None:
+                at = _time(record, name, self._labels or self._source)
+            value = encoded({k: v for k, v in record.items() if k != name})
+            yield at, str(record["id"]), value
 
     def _label_records(self) -> Iterator[Document]:
         """The records of the files of labels, with `id` and `label`."""
@@ -359,7 +388,7 @@ class FileHistory:
             ),
             self._labels,
             label=self._reading.label,
-            ids=(self._id, "id"),
+            ids=tuple(dict.fromkeys((self._id, "id"))),
             time_field=self._reading.label_time,
         )
 

@@ -64,11 +64,14 @@ class HistoryPlan:
     job
         What every split needs, with the manifest.
     ends
-        The offsets at which a history in a log ends; None: it is in files.
+        The offsets at which the service continues after a history in a log; None: it is in files.
+    absent
+        Declared fields, and the id, that the first records of files do not have.
     """
 
     job: Job
     ends: dict[Partition, int] | None
+    absent: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,13 @@ def plan_files(
     }
     _check_order(why, until, draft.as_of)
     places = (_absolute(place), None if labels is None else _absolute(labels))
-    return HistoryPlan(Job(config, replace(draft, **found), *places), None)
+    absent, id_ = history.absent(draft.splits[0]), reading.id or config.input.id
+    if beside is not None and id_ in absent:
+        raise ConfigError(
+            f"{source}: no record has the id in field {id_!r}, by which labels are joined; name it "
+            "with --id-field"
+        )
+    return HistoryPlan(Job(config, replace(draft, **found), *places), None, absent)
 
 
 def _common(values: Iterable[object]) -> Label | None:

@@ -26,7 +26,7 @@ from consumers.commands.source import (
 if TYPE_CHECKING:
     from consumers.backfill.fit import Fitted
     from consumers.backfill.learn import HistoryPlan, Learned
-    from consumers.backfill.manifest import Reading
+    from consumers.backfill.manifest import FileSpan, Manifest, OffsetSpan, Reading
     from consumers.base.records import Partition
     from consumers.config import Config
     from consumers.service.importing import HistoryToImport
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["backfill"]
 
+SHOWN, SPANS = 20, 3  # splits of a plan, and ranges of a split, that are shown
 ANY_CORE = "local[*]"  # Spark on this machine
 
 Run = Callable[["HistoryPlan", Callable[[int], None]], Iterator["Fitted"]]
@@ -160,6 +161,12 @@ def backfill(
     settings = _settings(config)
     with closing(log_of(settings)) as log:
         plans = _plans(config, settings, log, source, labels, reading, times, split)
+        for name in plans[0].absent:
+            typer.echo(
+                f"warning: field {name!r} is in none of the first records of {source}; check its "
+                "name",
+                err=True,
+            )
         if plan:
             _show_plans(plans, as_json=as_json)
             return
@@ -449,9 +456,28 @@ def _show_plans(plans: Sequence[HistoryPlan], *, as_json: bool) -> None:
             continue
         typer.echo(f"{'manifest':11} {manifest.sha256}")
         typer.echo(f"{'source':11} {manifest.source}")
-        typer.echo(f"{'splits':11} {counted(len(manifest.splits), 'split')}")
         if manifest.ordered:
             typer.echo(f"{'in order':11} {manifest.ordered}")
+        typer.echo(f"{'splits':11} {counted(len(manifest.splits), 'split')}")
+        for split in manifest.splits[:SHOWN]:
+            spans = ", ".join(_span(manifest, span) for span in split.spans[:SPANS])
+            more = ", …" if len(split.spans) > SPANS else ""
+            typer.echo(f"{split.number:11} {spans}{more}")
+        if len(manifest.splits) > SHOWN:
+            typer.echo(f"{'…':>11} --json prints all")
+
+
+def _span(manifest: Manifest, span: OffsetSpan | FileSpan) -> str:
+    """A range of records in words."""
+    from consumers.backfill.manifest import OffsetSpan
+
+    if isinstance(span, OffsetSpan):
+        return f"{span.topic}[{span.partition}] from {span.first:,} to before {span.end:,}"
+    name = manifest.files[span.file].name
+    if span.groups is None:
+        return name
+    last = f" to {span.groups[-1]}" if len(span.groups) > 1 else ""
+    return f"{name}, row groups {span.groups[0]}{last}: {span.rows:,} rows"
 
 
 def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: bool) -> None:

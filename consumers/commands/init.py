@@ -320,7 +320,7 @@ def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals |
         if asked.file is not None:
             return Arrivals(values, DELAY), f"each label {DELAY} records late"
         return Arrivals(values), "each label inside its record"
-    if asked.labels is None:
+    if asked.labels is None or asked.file is not None:  # a file has no topic of labels
         return None, ""
     ids = [id_of(r, key, id_field) for r, key in zip(looked.records, looked.keys, strict=True)]
     given = [looked.labels.get(id_ or "", (None, 0)) for id_ in ids]

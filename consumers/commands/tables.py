@@ -321,7 +321,10 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
     if recall is not None:
         out.append(Text(recall))
     if results["unscored"]:
-        out.append(Text(f"unscored: {results['unscored']:,} (no class was known yet)"))
+        why = "no class was known yet"
+        if results["imported"]:
+            why += ", or their observations were in the history"
+        out.append(Text(f"unscored: {results['unscored']:,} ({why})"))
     out += _drift(results["drift"])
     mark = results["fingerprint"] or "none (the state of this model cannot be saved)"
     return [*out, Text(f"fingerprint: {mark}")]

@@ -96,6 +96,7 @@ def test_files_and_topics_give_the_same_model(config: str, tmp_path: Path, capsy
     assert main([*words, "--time-field", "at", "--split", "80", "--workers", "1", "--json"]) == 0
     files = json.loads(capsys.readouterr().out)
 
+    assert "obs[0] from 80 to before 160" in plan
     assert topics["fingerprint"] == files["fingerprint"]
     assert topics["manifest"] in plan
     assert "4 splits" in plan

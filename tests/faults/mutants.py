@@ -313,7 +313,7 @@ MUTANTS = (
     Mutant(
         "the imported model in the journal is compared with its hash",
         "consumers/journal/model_parts.py",
-        "if len(found) < model.parts or hashlib",
+        "if len(found) < file.parts or hashlib",
         "if False and hashlib",
         (f"{IMPORTING}::test_journal_that_lost_a_part_is_refused",),
     ),
@@ -525,6 +525,6 @@ MUTANTS = (
         "consumers/transports/kafka/log.py",
         "return first_offsets(self, found, ends, lambda times: times >= timestamp)",
         "return found",
-        ("tests/kafka/test_backfill.py",),
+        ("tests/kafka/test_backfill.py::test_each_record_is_in_the_history_or_predicted_once",),
     ),
 )

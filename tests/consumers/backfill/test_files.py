@@ -230,6 +230,47 @@ def test_offset_that_is_no_number_is_refused(config, rows, tmp_path) -> None:
         model(config, place, reading=Reading(time_field="at", offsets=["p", "o"]))
 
 
+def test_field_of_a_time_that_no_record_has_is_refused(config, rows, tmp_path) -> None:
+    """Else every label would count as one that came at once."""
+    place = as_parquet(tmp_path / "h.parquet", rows)
+    labels = as_csv(tmp_path / "labels.csv", [{"id": r["id"], "label": r["label"]} for r in rows])
+    reading = Reading(time_field="at", label_time="cmae")
+
+    for beside in (None, labels):
+        with pytest.raises(ConfigError, match="--label-time: the first records have no field"):
+            plan_files(config, place, beside, reading)
+
+
+def test_id_is_named_and_joins_labels(config, rows, tmp_path) -> None:
+    """The files may have another name for it than the topics."""
+    named = [{"key": r["id"], **{k: v for k, v in r.items() if k != "id"}} for r in rows]
+    place = as_parquet(tmp_path / "h.parquet", [without(row) for row in named])
+    labels = [{"key": r["id"], "label": r["label"]} for r in rows]
+    beside = as_csv(tmp_path / "labels.csv", labels)
+    found = model(config, place, beside, Reading(id="key", time_field="at"), size=100)
+
+    assert found.total("learned") == N
+    other = as_csv(tmp_path / "o.csv", [{"id": r["id"], "label": r["label"]} for r in rows])
+    with pytest.raises(ConfigError, match="no record has the id in field 'id'"):
+        plan_files(config, place, other, Reading(time_field="at"))
+
+
+def test_row_without_a_label_waits_for_one_of_the_topic(config, rows, tmp_path) -> None:
+    """Its label came later than the file was written."""
+    late = [{**row, "label": None} if i >= N - 20 else row for i, row in enumerate(rows)]
+    place = as_parquet(tmp_path / "h.parquet", late)
+    found = model(config, place, until=START + 10**6, size=100)
+
+    assert (found.total("learned"), found.waiting) == (N - 20, 20)
+
+
+def test_fields_that_no_record_has_are_reported(config, rows, tmp_path) -> None:
+    """A wrong name teaches nothing."""
+    place = as_jsonl(tmp_path / "h.jsonl", [{**r, "B": r["b"], "b": None} for r in rows])
+
+    assert list(plan_files(config, place).absent) == ["b"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
