@@ -285,9 +285,9 @@ class KafkaLog:
         with self._explained("read the committed offsets"):
             return committed_offsets(self._options, name, partitions)
 
-    def member(self, name: str, topic: str) -> KafkaMember:
+    def member(self, name: str, topic: str, standbys: int) -> KafkaMember:
         """A member of the service's group, which knows the shards of this process."""
-        return KafkaMember(self._options, name, topic)
+        return KafkaMember(self._options, name, topic, standbys)
 
     def close(self) -> None:
         """Release all resources, including the owners of this log."""
