@@ -327,13 +327,13 @@ class Follower:
     ) -> _Stretch | None:
         """The rest of the current stretch, or the next one; None if it must be loaded again."""
         stretch = followed.stretch
-        if stretch is not None and stretch.end > live.position:
+        if stretch is None or stretch.end > live.position:
             return stretch
-        found = sources(self._config, transport, followed.shard)
         ahead = course(transport, followed.journal, live.position, end)
         if ahead.without(live.seq) is not None or ahead.relearned is not None:
             return None
-        return _Stretch(0 if stretch is None else stretch.origin, found, ahead, end)
+        # Topics are described at a load only: the journal names partitions that are added later.
+        return stretch._replace(ahead=ahead, end=end)
 
     def _replay(
         self, followed: _Followed, transport: Log, live: LiveShard, stretch: _Stretch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -9,12 +10,16 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from kafka.net.connection import KafkaConnection
+from kafka.protocol.metadata import MetadataRequest
 
+from consumers.cluster.group import ShardGroup
 from consumers.transports import open_log
 from consumers.transports.kafka.group import KafkaMember
 from consumers.transports.kafka.log import KafkaLog
 from tests.acceptance.kafka_feed import Stream, committed, configure, elec2, fill, outgoing
 from tests.acceptance.service import Service
+from tests.consumers.sharded import Sharded
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -112,3 +117,41 @@ def test_shards_of_a_killed_process_continue_where_they_were_followed(
             assert "it is loaded" not in news
     ids = predicted()
     assert len(ids) == len(set(ids)) == 900
+
+
+def test_only_topics_of_the_service_are_asked_about(
+    kafka_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start, followers, commits and a takeover: a cluster may have thousands of topics."""
+    url, name = f"kafka://{kafka_bootstrap}", f"asked-{uuid4().hex[:8]}"
+    service = Sharded(tmp_path, 2, url, name)
+    service.log.create_topic(f"of-others-{name}", 1)
+    service.feed(12)
+    asked: set[str | None] = set()
+    send = KafkaConnection._send_request
+
+    def send_request(connection, request, *args, **kwargs):
+        if isinstance(request, MetadataRequest):
+            topics = [None] if request.topics is None else [t.name for t in request.topics]
+            asked.update(topics)
+        return send(connection, request, *args, **kwargs)
+
+    monkeypatch.setattr(KafkaConnection, "_send_request", send_request)
+    with closing(service.log), ExitStack() as stack:
+        groups = []
+        for host in range(2):
+            stop, config = threading.Event(), service.on_host(tmp_path / str(host))
+            member = service.log.member(config.name, config.journal_topic, 1)
+            groups.append((stop, ShardGroup(config, lambda: open_log(url), member, stop)))
+            thread = threading.Thread(target=groups[-1][1].run)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(stop.set)
+        until(lambda: all(g.health().state == "live" for _, g in groups))
+        until(lambda: all(s.seq is not None for _, g in groups for s in g._standbys.values()))
+        service.feed(12)
+        groups[0][0].set()
+        until(lambda: set(groups[1][1].status_feeds()) == {0, 1})
+        until(lambda: groups[1][1].health().state == "live")
+
+    assert asked == set(service.config.topics.values())

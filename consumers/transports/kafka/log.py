@@ -351,6 +351,8 @@ class KafkaLog:
         """TransportError unless each exists, because the client would wait a long time for it."""
         for topic, number in partitions:
             count = self._count(topic)
+            if number >= count:  # some may have been added
+                count = self.describe([topic]).get(topic, Topic(count)).partitions
             if not 0 <= number < count:
                 raise no_such_partition(topic, number, count)
 
