@@ -172,6 +172,8 @@ class ShardGroup:
             elif shard not in assigned.runs and not run.stop.is_set():
                 log.info("shard %d was assigned to another process", shard)
                 run.stop.set()
+        for shard in self._not_before.keys() - assigned.runs:
+            del self._not_before[shard]  # the group has corrected the assignment
         for shard in assigned.runs - self._runs.keys():
             self._take(shard)
         wanted = self._wanted(assigned)
