@@ -1,9 +1,12 @@
-"""Run the shards that the group assigns to this process, and follow the others.
+"""Run the shards that the group assigns to this process, and follow those that it may take over.
 
 The group's assignment may be late or wrong for a moment, but fencing is exact: a replaced owner
 commits nothing more. So a shard that was taken away is released at once, and an assigned shard is
 taken over at once. A shard that was fenced while still assigned is taken over again only after the
 group had time to correct the assignment.
+
+The group also names the shards to follow (docs/decisions/0117). A shard that is assigned without
+being followed is recovered as at any start.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from consumers.cluster.standby import Follower, Standby
 from consumers.config import Config
 from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
-from consumers.transports.protocol import Log, Member
+from consumers.transports.protocol import Assigned, Log, Member
 from consumers.web.status_feed import StatusFeed
 
 __all__ = ["ShardGroup"]
@@ -42,7 +45,7 @@ class _Run:
         config: Config,
         opened: Callable[[], Log],
         shard: int,
-        standby: Standby,
+        standby: Standby | None,
         new_journal: bool,
         decision: Decision | None,
     ) -> None:
@@ -55,7 +58,7 @@ class _Run:
             self._log,
             self.stop,
             shard=shard,
-            warm=standby.release,
+            warm=None if standby is None else standby.release,
             new_journal=new_journal,
             decision=decision,
         )
@@ -68,7 +71,8 @@ class _Run:
         except BaseException as error:  # raised by `ShardGroup.run`
             self.error = error
         finally:
-            self._standby.close()  # it may still follow, if the runner did not release it
+            if self._standby is not None:
+                self._standby.close()  # it may still follow, if the runner did not release it
             self._log.close()
 
 
@@ -109,7 +113,7 @@ class ShardGroup:
         self._decided_until = 0.0
         self._config, self._opened, self._member, self._stop = config, opened, member, stop
         self._follower = Follower(config, opened)
-        self._standbys = {n: self._follower.follow(n) for n in range(config.scale.shards)}
+        self._standbys: dict[int, Standby] = {}
         self._runs: dict[int, _Run] = {}
         self._not_before: dict[int, float] = {}
         self._last: Health | None = None
@@ -119,23 +123,27 @@ class ShardGroup:
         )
 
     def health(self) -> Health:
-        """The worst health of the running shards. Without any, how far the others are followed."""
+        """The worst health of the running shards. Without any, how far others are followed."""
         runs = dict(self._runs)
         if runs:
             return worst({n: run.runner.health() for n, run in runs.items()})
         if self._last is not None:
             return self._last
-        followed = {n: s.seq for n, s in dict(self._standbys).items()}
+        assigned = self._member.assigned()
+        if assigned is None:
+            return Health("starting", "waiting for the group")
+        followed = {n: s.seq for n, s in sorted(dict(self._standbys).items())}
         shown = ", ".join(f"shard {n} at record {seq}" for n, seq in followed.items())
-        ready = all(seq is not None for seq in followed.values())
-        return Health("standby" if ready else "starting", shown)
+        left = (assigned.runs | self._wanted(assigned)) - followed.keys()  # from the next look on
+        ready = not left and all(seq is not None for seq in followed.values())
+        return Health("standby" if ready else "starting", shown or "no shard is followed here")
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
         """The page content of each running shard."""
         return {shard: run.runner.status_feed for shard, run in dict(self._runs).items()}
 
     def followed_feeds(self) -> Mapping[int, StatusFeed]:
-        """The models of each shard that another process runs, as far as they are followed."""
+        """The models of the shards that this process follows."""
         return {shard: standby.feed for shard, standby in dict(self._standbys).items()}
 
     def run(self) -> None:
@@ -150,25 +158,43 @@ class ShardGroup:
         try:
             while not self._stop.is_set():
                 self._forget_decision()
-                given = self._member.shards()
-                for shard, run in list(self._runs.items()):
-                    if not run.thread.is_alive():
-                        self._ended(shard, run)
-                    elif shard not in given and not run.stop.is_set():
-                        log.info("shard %d was assigned to another process", shard)
-                        run.stop.set()
-                for shard in given - self._runs.keys():
-                    self._take(shard)
+                if (assigned := self._member.assigned()) is not None:
+                    self._apply(assigned)
                 self._stop.wait(LOOK_SECONDS)
         finally:
             self._close()
 
+    def _apply(self, assigned: Assigned) -> None:
+        """Begin and end what the assignment changes."""
+        for shard, run in list(self._runs.items()):
+            if not run.thread.is_alive():
+                self._ended(shard, run)
+            elif shard not in assigned.runs and not run.stop.is_set():
+                log.info("shard %d was assigned to another process", shard)
+                run.stop.set()
+        for shard in self._not_before.keys() - assigned.runs:
+            del self._not_before[shard]  # the group has corrected the assignment
+        for shard in assigned.runs - self._runs.keys():
+            self._take(shard)
+        wanted = self._wanted(assigned)
+        for shard in self._standbys.keys() - wanted:
+            self._standbys.pop(shard).close()
+        for shard in wanted - self._standbys.keys():
+            self._standbys[shard] = self._follower.follow(shard)
+
+    def _wanted(self, assigned: Assigned) -> set[int]:
+        """The shards to follow: also those that run here only after `GRACE_SECONDS`."""
+        every = range(self._config.scale.shards)
+        follows = every if assigned.follows is None else assigned.follows
+        return {n for n in every if (n in follows or n in assigned.runs) and n not in self._runs}
+
     def _take(self, shard: int) -> None:
         if time.monotonic() < self._not_before.get(shard, 0.0):
             return
-        standby = self._standbys.pop(shard)
-        start = "from the start" if standby.seq is None else f"after journal record {standby.seq}"
-        log.info("shard %d was assigned to this process; it continues %s", shard, start)
+        standby = self._standbys.pop(shard, None)
+        seq = None if standby is None else standby.seq
+        start = "is loaded" if seq is None else f"continues after journal record {seq}"
+        log.info("shard %d was assigned to this process; it %s", shard, start)
         asked = shard in self._undecided
         self._undecided.discard(shard)
         begin, decision = asked and self._new_journal, self._decision if asked else None
@@ -195,7 +221,6 @@ class ShardGroup:
     def _ended(self, shard: int, run: _Run) -> None:
         """Handle the end of a run: a requested stop, fencing, or an error."""
         del self._runs[shard]
-        self._standbys[shard] = self._follower.follow(shard)
         if isinstance(run.error, FencedError):
             log.warning("shard %d: %s", shard, run.error)
             self._not_before[shard] = time.monotonic() + GRACE_SECONDS

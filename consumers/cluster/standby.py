@@ -146,14 +146,19 @@ class Follower:
 
     def release(self, followed: _Followed) -> LiveShard | None:
         """Stop following a shard; see `Standby.release`."""
+        self.drop(followed)
+        with self._changed:
+            self._changed.wait_for(lambda: not followed.serving)
+            live, followed.live = followed.live, None
+            return live
+
+    def drop(self, followed: _Followed) -> None:
+        """Stop following a shard; see `Standby.close`."""
         with self._changed:
             followed.leaving = True
-            self._changed.wait_for(lambda: not followed.serving)
             if self._followed.get(followed.shard) is followed:
                 del self._followed[followed.shard]
             self._changed.notify_all()
-            live, followed.live = followed.live, None
-            return live
 
     def close(self) -> None:
         """Stop following all shards, each between two journal records, and close the logs."""
@@ -322,13 +327,13 @@ class Follower:
     ) -> _Stretch | None:
         """The rest of the current stretch, or the next one; None if it must be loaded again."""
         stretch = followed.stretch
-        if stretch is not None and stretch.end > live.position:
+        if stretch is None or stretch.end > live.position:
             return stretch
-        found = sources(self._config, transport, followed.shard)
         ahead = course(transport, followed.journal, live.position, end)
         if ahead.without(live.seq) is not None or ahead.relearned is not None:
             return None
-        return _Stretch(0 if stretch is None else stretch.origin, found, ahead, end)
+        # Topics are described at a load only: the journal names partitions that are added later.
+        return stretch._replace(ahead=ahead, end=end)
 
     def _replay(
         self, followed: _Followed, transport: Log, live: LiveShard, stretch: _Stretch
@@ -387,5 +392,5 @@ class Standby:
         return self._follower.release(self._followed)
 
     def close(self) -> None:
-        """Stop following."""
-        self.release()
+        """Stop following, without a wait for the journal record or the snapshot under way."""
+        self._follower.drop(self._followed)

@@ -159,7 +159,8 @@ def _serve(
         serving.detail = ""
         # Draining ends, so it needs no standby.
         ours = drain or where != (None, None)
-        member = None if ours else transport.member(config.name, config.journal_topic)
+        followers = config.scale.standbys
+        member = None if ours else transport.member(config.name, config.journal_topic, followers)
         first: Any = {"new_journal": new_journal, "decision": decision}
         if member is None:
             fleet = _fleet(config, stop, numbers, processes, drain=drain, **first)
@@ -286,7 +287,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
 
     found, store = sources(config, transport, shard), open_store(config, shard)
     journal = found.journal
-    if journal.number >= transport.topics()[journal.topic]:
+    if journal.number >= transport.describe([journal.topic])[journal.topic].partitions:
         return
     end = transport.end_offsets([journal])[journal]
     known = locate(config, transport, journal, end, store) is not None

@@ -43,7 +43,8 @@ file. `headwater init` writes a configuration; `headwater check FILE` reports it
 start with another identity under the same `name` is refused. So do the versions of the parsers of
 [mail](records.md#mail). `headwater relearn` changes `[model]`, `[labels] corrections` and these
 versions under the same name ([howto/relearn.md](howto/relearn.md)). `transport`, `max_wait_ms`,
-`trust_pickle` and `trust_python` are not part of it, because they do not change what is learned.
+`trust_pickle`, `trust_python` and `standbys` are not part of it, because they do not change what is
+learned.
 All other keys can change at any restart.
 """
 

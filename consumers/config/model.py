@@ -52,6 +52,7 @@ _NOT_LEARNED = (
     ("input", "max_wait_ms"),
     ("model", "trust_pickle"),
     ("model", "trust_python"),
+    ("scale", "standbys"),
 )
 
 
@@ -330,8 +331,9 @@ class Config(Section):
         """What the model depends on, as JSON values; written into the journal's first record.
 
         Left out, because they do not change what is learned: where the log is stored
-        (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled)
-        and what is trusted (`model.trust_pickle`, `model.trust_python`).
+        (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled),
+        what is trusted (`model.trust_pickle`, `model.trust_python`), and how many processes follow
+        a shard (`scale.standbys`).
         """
         sections = {"input", "features", "values", "labels", "model", "scale"}
         identity = self.model_dump(mode="json", include=sections)

@@ -431,7 +431,7 @@ class SnapshotsConfig(Section):
 
 
 class ScaleConfig(Section):
-    """How the records are divided between models. Part of the identity."""
+    """How the records are divided between models. `shards` is part of the identity."""
 
     shards: int = Field(
         default=1,
@@ -442,6 +442,17 @@ class ScaleConfig(Section):
         "under the same name. Default 1, because one model that sees every record learns "
         "fastest. Use more if one process is too slow and the record keys say which records "
         "belong together.",
+    )
+    standbys: int = Field(
+        default=1,
+        ge=0,
+        le=1024,
+        description="How many other processes of the group follow each shard on Kafka: each holds "
+        "a copy of its model, repeats its commits and can take it over at once. 0: none; a "
+        "takeover then loads the newest snapshot and replays. Not part of the identity. Default 1, "
+        "because the group gives the shard of a process that leaves to the process that follows "
+        "it, and each follower learns every record again. Use 2 or more if processes may die "
+        "together, or if each shall answer requests for more shards.",
     )
 
 

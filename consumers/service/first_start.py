@@ -63,7 +63,9 @@ def check_first_start(
     """
     _check(config, shard, traces(config, log, inputs, store))
     partition = Partition(config.journal_topic, shard)
-    if not importing and shard < log.topics().get(partition.topic, 0) and has_parts(log, partition):
+    journal = log.describe([partition.topic]).get(partition.topic)
+    there = journal is not None and shard < journal.partitions
+    if not importing and there and has_parts(log, partition):
         raise ConfigError(
             f"an import of a model into the journal {partition} of {config.name} was interrupted: "
             "run headwater import again; to start with an empty model, run once with --new-journal"
@@ -127,9 +129,9 @@ def _snapshot(config: Config, store: SnapshotStore) -> str | None:
 def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str | None:
     """A phrase if one of the last predictions belongs to this shard."""
     topic = config.predictions_topic
-    parts = [Partition(topic, n) for n in range(log.topics().get(topic, 0))]
-    if not parts:
+    if (known := log.describe([topic]).get(topic)) is None:
         return None
+    parts = [Partition(topic, n) for n in range(known.partitions)]
     names = {config.name, *(challenger.name for challenger in config.challenger)}
     translator = Translator(config)
     ends, begins = log.end_offsets(parts), log.beginning_offsets(parts)

@@ -31,7 +31,8 @@ def objections(config: Config, log: Log) -> list[str]:
     log
         A log that has the topics.
     """
-    shards, topics = config.scale.shards, log.topics()
+    shards, known = config.scale.shards, log.describe(config.topics.values())
+    topics = {topic: about.partitions for topic, about in known.items()}
     out = []
     if topics[config.journal_topic] != shards:
         out.append(

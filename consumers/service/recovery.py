@@ -199,10 +199,11 @@ def write_again(log: Log, live: LiveShard) -> None:
     With at least once, outputs are written after the commit. If the process died in between, they
     are missing. They are the same bytes in the same topics. A snapshot is written after them.
     """
-    topics = log.topics() if live.last else {}
     for outcome in live.last:
         outputs = [*outcome.predictions(), *outcome.dead_letters()]
-        there = [r for r in outputs if (r.partition or 0) < topics.get(r.topic, 0)]
+        known = log.describe(sorted({r.topic for r in outputs}))
+        counts = {topic: about.partitions for topic, about in known.items()}
+        there = [r for r in outputs if (r.partition or 0) < counts.get(r.topic, 0)]
         log.append(there)
         gone = {r.topic for r in outputs} - {r.topic for r in there}
         live.news += tuple(

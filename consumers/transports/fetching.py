@@ -145,7 +145,7 @@ class FetchingLog(ABC):
     def check_writable(self, name: str) -> None:  # noqa: B027  memory can always be written
         """Check that this process may write, without writing."""
 
-    def member(self, name: str, topic: str) -> None:  # noqa: B027  there is nothing to do
+    def member(self, name: str, topic: str, standbys: int) -> None:  # noqa: B027  there is nothing to do
         """None: one process runs every shard of a service on this log."""
 
 

@@ -20,7 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import closing
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,17 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "Unfinished", "first_offsets", "nothing"]
+__all__ = [
+    "ANY",
+    "Assigned",
+    "Demand",
+    "Log",
+    "Member",
+    "Owner",
+    "Unfinished",
+    "first_offsets",
+    "nothing",
+]
 
 
 class Demand(Protocol):
@@ -199,7 +209,7 @@ class Log(Protocol):
             Name of the service.
         """
 
-    def member(self, name: str, topic: str) -> Member | None:
+    def member(self, name: str, topic: str, standbys: int) -> Member | None:
         """Join the group of a service, which assigns its shards to processes.
 
         None if the log has no groups. Then one process runs every shard.
@@ -210,6 +220,8 @@ class Log(Protocol):
             Name of the service.
         topic
             Its journal, with one partition per shard.
+        standbys
+            How many other processes follow each shard, as far as there are so many.
         """
 
     def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
@@ -233,11 +245,21 @@ class Log(Protocol):
         """Release all resources."""
 
 
+class Assigned(NamedTuple):
+    """The shards that a process runs, and those that it follows. None: all that it does not run."""
+
+    runs: frozenset[int]
+    follows: frozenset[int] | None
+
+
 class Member(Protocol):
     """A process in the group of a service."""
 
-    def shards(self) -> frozenset[int]:
-        """The shards assigned to this process, as far as it knows. Never blocks."""
+    def assigned(self) -> Assigned | None:
+        """The shards of this process, as far as it knows; None before it has joined. Never blocks.
+
+        While it is not in the group, it runs none, and follows those that it followed before.
+        """
 
     def close(self) -> None:
         """Leave the group."""

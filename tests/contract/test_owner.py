@@ -313,7 +313,7 @@ def test_owner_that_never_committed_is_fenced_too(connect, own, source, out, jou
 
 def test_group_is_what_the_registry_says(log, log_url, unique, journal):
     """`headwater run` shares shards among processes only where the log has groups."""
-    member = log.member(unique, journal)
+    member = log.member(unique, journal, 1)
     if member is not None:
         member.close()
 

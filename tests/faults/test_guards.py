@@ -191,12 +191,12 @@ def test_owner_that_lost_its_group_without_noticing_commits_nothing(
         journal = f"{source.topic}.journal"
         log.create_topic(journal, 1)
         entry = Outgoing(journal, None, b"entry", partition=0)
-        member = stalled.member(source.topic, journal)
+        member = stalled.member(source.topic, journal, 1)
         _wait_given(member)
         old = stalled.owner(source.topic, 0, [source])
         old.commit([], entry, {source: 1})
         member.close()
-        with closing(log.member(source.topic, journal)) as successor:
+        with closing(log.member(source.topic, journal, 1)) as successor:
             _wait_given(successor)
             new = log.owner(source.topic, 0, [source])
             new.commit([], entry, {source: 7})
@@ -206,10 +206,15 @@ def test_owner_that_lost_its_group_without_noticing_commits_nothing(
             assert new.committed() == {source: 7}
 
 
+def runs(member) -> frozenset[int]:
+    """The shards that the group gives to the member."""
+    return frozenset() if (assigned := member.assigned()) is None else assigned.runs
+
+
 def _wait_given(member) -> None:
     """Until the group gives it the shard."""
     deadline = time.monotonic() + PATIENCE
-    while not member.shards():
+    while not runs(member):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -276,21 +281,21 @@ def test_who_runs_shards_keeps_them_when_others_join_and_leave(log, source) -> N
     def until(condition) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert first.shards() or not settled, "what was its own was taken away for a moment"
+            assert runs(first) or not settled, "what was its own was taken away for a moment"
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
     settled = False
-    with closing(log.member(source.topic, journal)) as first:
-        until(lambda: first.shards() == {0, 1})
+    with closing(log.member(source.topic, journal, 1)) as first:
+        until(lambda: runs(first) == {0, 1})
         settled = True
-        with closing(log.member(source.topic, journal)) as second:
-            until(lambda: len(second.shards()) == 1)
-            kept = first.shards()
-            with closing(log.member(source.topic, journal)) as third:
+        with closing(log.member(source.topic, journal, 1)) as second:
+            until(lambda: len(runs(second)) == 1)
+            kept = runs(first)
+            with closing(log.member(source.topic, journal, 1)) as third:
                 deadline = time.monotonic() + 2
                 until(lambda: time.monotonic() > deadline)
 
-                assert third.shards() == set()
-                assert first.shards() == kept
-        until(lambda: first.shards() == {0, 1})
+                assert runs(third) == set()
+                assert runs(first) == kept
+        until(lambda: runs(first) == {0, 1})

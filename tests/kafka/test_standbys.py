@@ -16,6 +16,7 @@ from consumers.cluster import standby
 from consumers.cluster.standby import Follower
 from consumers.transports import open_log
 from tests.consumers.sharded import Sharded, Watched
+from tests.topics import widen
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -102,3 +103,32 @@ def test_eight_shards_cost_the_broker_what_one_costs(
         # The last look is under way, or another one besides.
         assert LOOKS - 1 <= of.requests["ListOffsetsRequest"] <= LOOKS + 1
         assert not of.requests["FetchRequest"]
+
+
+def test_partition_that_is_added_is_followed(
+    kafka_bootstrap: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower has described the topics before, and its client knows fewer partitions."""
+    url = f"kafka://{kafka_bootstrap}"
+    service = Sharded(tmp_path, 1, url, f"added-{uuid4().hex[:8]}")
+    service.feed(12)
+    service.run()
+    part = service.journal(0)
+    with closing(Follower(service.standby, lambda: open_log(url))) as follower:
+        followed = follower.follow(0)
+        until(lambda: followed.seq is not None)
+        for topic in service.config.input_topics:
+            widen(service.log, topic, 2)
+        service.shards = 2  # feeds the second partition too
+        service.log.close()
+        service.log = open_log(url)  # the client of the other one does not know the partition yet
+        service.feed(12)
+        service.run([0])
+        end = service.log.end_offsets([part])[part]
+        until(lambda: (at := followed._followed.live) is not None and at.position >= end)
+        live = followed.release()
+        assert live is not None
+        assert live.shard.fingerprint() == service.fingerprint(0)
+        assert live.shard.view().learned == 36
+    service.log.close()
+    assert "cannot be followed" not in caplog.text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 from kafka import TopicPartition
 
 from consumers.transports.kafka import group
+from consumers.transports.kafka.assignor import ShardAssignor
 from consumers.transports.kafka.group import KafkaMember
+from consumers.transports.protocol import Assigned
 from tests.waiting import until
 
 
@@ -18,8 +19,11 @@ class Client:
     made: list[Client]
     joins: list[bool]
 
-    def __init__(self, **_: Any) -> None:
+    def __init__(self, partition_assignment_strategy: list[ShardAssignor]) -> None:
         self.joined, self.closed = self.joins[len(self.made)], False
+        if self.joined:
+            (assignor,) = partition_assignment_strategy
+            assignor.on_assignment(SimpleNamespace(user_data=b'{"follows":{"1":0}}'), 1)
         self.made.append(self)
         self._coordinator = SimpleNamespace(generation_if_stable=lambda: 1 if self.joined else None)
 
@@ -45,13 +49,15 @@ def test_client_that_never_joins_is_replaced(monkeypatch) -> None:
     monkeypatch.setattr(group, "KafkaConsumer", Client)
     monkeypatch.setattr(group, "_JOIN_SECONDS", 0.05)
     monkeypatch.setattr(group, "_PAUSE_SECONDS", 0.0)
-    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal")
+    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal", 1)
+    assert member.assigned() is None
     try:
-        until(lambda: member.shards() == {0})
+        until(lambda: member.assigned() == Assigned(frozenset({0}), frozenset({1})))
     finally:
         member.close()
 
     assert [client.closed for client in Client.made] == [True, True, True]
+    assert member.assigned() == Assigned(frozenset(), frozenset({1}))
 
 
 def test_member_without_partitions_keeps_its_client(monkeypatch) -> None:
@@ -62,7 +68,7 @@ def test_member_without_partitions_keeps_its_client(monkeypatch) -> None:
     monkeypatch.setattr(Client, "poll", lambda self, timeout_ms: polls.append(timeout_ms))
     monkeypatch.setattr(group, "KafkaConsumer", Client)
     monkeypatch.setattr(group, "_JOIN_SECONDS", 0.0)
-    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal")
+    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal", 1)
     try:
         until(lambda: len(polls) > 100)
     finally:

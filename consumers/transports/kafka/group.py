@@ -1,9 +1,9 @@
 """The shards of this process by Kafka's group protocol: one group per service.
 
 The members subscribe only to the journal topic, and read nothing from it. The member with partition
-s of it runs shard s. Other clients poll the data, so that no rebalance happens between a record and
-its commit. The assignment may be late. Only the transactional id guarantees that a shard has one
-owner.
+s of it runs shard s, and others follow it (`assignor.py`). Other clients poll the data, so that no
+rebalance happens between a record and its commit. The assignment may be late. Only the
+transactional id guarantees that a shard has one owner.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any
 from kafka import KafkaConsumer
 
 from consumers.base.errors import TransportError
+from consumers.transports.kafka.assignor import ShardAssignor
 from consumers.transports.kafka.errors import within
 from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.protocol import Assigned
 
 __all__ = ["KafkaMember"]
 
@@ -45,19 +47,25 @@ class KafkaMember:
         Name of the group.
     topic
         The journal's topic.
+    standbys
+        How many members follow each shard.
     """
 
-    def __init__(self, options: KafkaOptions, name: str, topic: str) -> None:
-        self._settings = options.member(name)
+    def __init__(self, options: KafkaOptions, name: str, topic: str, standbys: int) -> None:
+        # One for all clients of this member: a new client still reports what is followed here.
+        self._assignor = ShardAssignor(topic, standbys)
+        # Members keep their shards when others join or leave; the client's default reassigns all.
+        strategy = {"partition_assignment_strategy": [self._assignor]}
+        self._settings = options.member(name) | strategy
         self._topic = topic
-        self._shards: frozenset[int] = frozenset()
+        self._assigned: Assigned | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
         self._thread.start()
 
-    def shards(self) -> frozenset[int]:
-        """The shards assigned to this process, as far as it is known."""
-        return self._shards
+    def assigned(self) -> Assigned | None:
+        """The shards of this process, as far as it is known; None before it has joined."""
+        return self._assigned
 
     def close(self) -> None:
         """Leave the group, so that the others do not wait for a silent member."""
@@ -70,11 +78,11 @@ class KafkaMember:
                 self._member()
             except Exception as error:  # if this thread ended, nobody would run the shards
                 log.warning("the group of the service does not answer (%s); retrying", error)
-                self._shards = frozenset()
                 self._closing.wait(_PAUSE_SECONDS)
 
     def _member(self) -> None:
         consumer = KafkaConsumer(**self._settings)
+        self._assignor.owned = consumer.assignment
         try:
             consumer.subscribe([self._topic])
             joined = time.monotonic()
@@ -84,11 +92,15 @@ class KafkaMember:
                     joined = time.monotonic()
                 elif time.monotonic() - joined > _JOIN_SECONDS:
                     raise TransportError(f"not joined within {_JOIN_SECONDS:g} s")
-                given = consumer.assignment()
+                # In this order, because the client changes them in the other one: a shard that is
+                # not followed any longer because it is to be run here is then in both.
+                follows, given = self._assignor.follows, consumer.assignment()
                 consumer.pause(*given)  # only the membership is needed
-                self._shards = frozenset(part.partition for part in given)
+                if self._assignor.generation >= 0:
+                    self._assigned = Assigned(frozenset(p.partition for p in given), follows)
         finally:
-            self._shards = frozenset()
+            if self._assigned is not None:  # what is followed stays warm
+                self._assigned = self._assigned._replace(runs=frozenset())
             with suppress(Exception):
                 within(_CLOSE_SECONDS, "close", partial(consumer.close, False, 1000))
 

@@ -288,9 +288,9 @@ class KafkaLog:
         with self._explained("read the committed offsets"):
             return committed_offsets(self._options, name, partitions)
 
-    def member(self, name: str, topic: str) -> KafkaMember:
+    def member(self, name: str, topic: str, standbys: int) -> KafkaMember:
         """A member of the service's group, which knows the shards of this process."""
-        return KafkaMember(self._options, name, topic)
+        return KafkaMember(self._options, name, topic, standbys)
 
     def close(self) -> None:
         """Release all resources, including the owners of this log."""
@@ -354,6 +354,8 @@ class KafkaLog:
         """TransportError unless each exists, because the client would wait a long time for it."""
         for topic, number in partitions:
             count = self._count(topic)
+            if number >= count:  # some may have been added
+                count = self.describe([topic]).get(topic, Topic(count)).partitions
             if not 0 <= number < count:
                 raise no_such_partition(topic, number, count)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from consumers.base.errors import ConfigError
 from consumers.transports.kafka.codecs import CODECS, lacking
@@ -196,8 +195,6 @@ class KafkaOptions:
             "group_id": group,
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": SESSION_MS // 4,
-            # A member keeps its shards when others join or leave; the default reassigns all.
-            "partition_assignment_strategy": [CooperativeStickyAssignor],
             "auto_offset_reset": "latest",  # it has no position, and needs none
         }
 

@@ -1,4 +1,5 @@
-"""Who runs which shard: what the group gives is taken, what it takes away is let go of."""
+"""Who runs and who follows which shard: what the group gives is taken, what it takes away is
+let go of."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ import pytest
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Partition
-from consumers.cluster import group
+from consumers.cluster import group, standby
 from consumers.cluster.group import ShardGroup
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.transports import open_log
+from consumers.transports.protocol import Assigned
 from tests.consumers.feeds import config as configured
 from tests.consumers.feeds import feed, fill, phishing
 from tests.waiting import until
@@ -30,10 +32,11 @@ class Group:
 
     def __init__(self) -> None:
         self.given: frozenset[int] = frozenset()
-        self.left = False
+        self.follows: frozenset[int] | None = None
+        self.joined, self.left = True, False
 
-    def shards(self) -> frozenset[int]:
-        return self.given
+    def assigned(self) -> Assigned | None:
+        return Assigned(self.given, self.follows) if self.joined else None
 
     def close(self) -> None:
         self.left = True
@@ -122,6 +125,71 @@ def test_what_is_given_is_run_and_what_is_taken_is_followed(host, url) -> None:
     ) == pytest.approx(400)
 
 
+def test_only_what_the_group_names_is_followed(host, url) -> None:
+    """By one of two: the other reads nothing, and takes over cold, each prediction once."""
+    one, warm, cold = host(), host(), host()
+    cold.group.follows = frozenset()
+    one.group.given = frozenset({0})
+    until(lambda: said(url) == 300)
+    until(lambda: "shard 0 at record" in warm.shared.health().detail)
+
+    assert str(cold.shared.health()) == "standby: no shard is followed here"
+    assert set(cold.shared.followed_feeds()) == set()
+    one.group.given = frozenset()
+    until(lambda: one.state == "standby")
+    cold.group.given = frozenset({0})
+    open_log(url).append([r for r in feed(phishing(400), 50) if int(r.key) >= 300])
+    until(lambda: said(url) == 400 and cold.state == "live")
+    total = cold.shared.registry.get_sample_value
+    until(lambda: total("headwater_observations_total", {"shard": "0"}) == 400)  # after the commit
+
+
+def test_what_the_group_names_no_longer_is_followed_no_longer(host, url) -> None:
+    """And then again."""
+    one, two = host(), host()
+    one.group.given = frozenset({0})
+    until(lambda: "shard 0 at record" in two.shared.health().detail)
+    two.group.follows = frozenset()
+    until(lambda: not two.shared.followed_feeds())
+    assert two.state == "standby"
+    two.group.follows = frozenset({0})
+    until(lambda: "shard 0 at record" in two.shared.health().detail)
+
+
+def test_shard_whose_snapshot_is_being_loaded_is_dropped_without_a_wait(
+    host, url, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop that takes over other shards never waits for a follower."""
+    loading, go = threading.Event(), threading.Event()
+    load = standby.load
+
+    def held(*args, **kwargs):
+        loading.set()
+        assert go.wait(60)
+        return load(*args, **kwargs)
+
+    monkeypatch.setattr(standby, "load", held)
+    try:
+        one, two = host(), host()
+        one.group.given = frozenset({0})
+        assert loading.wait(60)
+        two.group.follows = frozenset()
+        until(lambda: not two.shared.followed_feeds())
+    finally:
+        go.set()
+    two.group.follows = frozenset({0})
+    until(lambda: "shard 0 at record" in two.shared.health().detail)
+
+
+def test_process_that_has_not_joined_is_not_ready(host) -> None:
+    """It neither runs nor follows anything."""
+    one = host()
+    one.group.joined = False
+
+    until(lambda: str(one.shared.health()) == "starting: waiting for the group")
+    assert not one.shared.health().ready
+
+
 def test_a_shard_that_was_fenced_is_taken_again_if_it_still_is_ours(
     host, url, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,13 +274,13 @@ def lived(
             )
 
     class Script:
-        def shards(self) -> frozenset[int]:
+        def assigned(self) -> Assigned:
             given = left.pop(0)[1]
             if left:
                 clock.now = left[0][0]
             else:
                 stop.set()
-            return given
+            return Assigned(given, frozenset())
 
         def close(self) -> None:
             pass

@@ -119,6 +119,23 @@ def test_eight_shards_cost_the_threads_logs_and_requests_of_one(tmp_path, follow
     assert not any(log.calls["topics"] for log in logs)
 
 
+def test_topics_are_described_once_and_not_at_each_commit(tmp_path, follow) -> None:
+    """The journal names the partitions of each commit."""
+    service = Sharded(tmp_path, 2)
+    service.feed(20)
+    service.run()
+    logs: list[Watched] = []
+    _, standbys = follow(service, logs=logs)
+    level(service, standbys, 0, 1)
+    described = sum(log.calls["describe"] for log in logs)
+    for _ in range(5):
+        service.feed(20)
+        service.run()
+        level(service, standbys, 0, 1)
+
+    assert sum(log.calls["describe"] for log in logs) == described == 2
+
+
 def test_what_is_committed_is_followed_and_handed_over_bit_for_bit(tmp_path, follow) -> None:
     """Each shard takes over with the model its owner had."""
     service = Sharded(tmp_path, 3)

@@ -1,0 +1,113 @@
+"""The assignor of a service's group: Kafka's cooperative protocol, with followers of each shard.
+
+Members report what they own and follow, and the leader answers with what they shall own and follow
+(`assignment.py`). The followers are in the user data of both messages. The name is that of the
+assignor which earlier versions used, so their processes and these are in one group during an
+upgrade. A leader of such a version names no followers; a member then follows every shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from kafka import TopicPartition
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from consumers.transports.kafka.assignment import Holding, assign
+
+__all__ = ["ShardAssignor"]
+
+_VERSION = 2  # the first version of the messages that has the generation of what is owned
+
+
+class _UserData(msgspec.Struct):
+    """The shards to follow, each with the member's place among its followers."""
+
+    follows: dict[int, int]
+
+
+class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
+    """The assignor of one member, which every client of the member uses.
+
+    Parameters
+    ----------
+    topic
+        The journal's topic; its partitions are the shards.
+    standbys
+        How many members follow each shard. The leader decides.
+
+    Attributes
+    ----------
+    owned
+        Returns the partitions that the client has.
+    follows
+        The shards to follow; None if the leader named none, being of an earlier version.
+    generation
+        That of the last assignment; -1 before the first one.
+    """
+
+    name = "cooperative-sticky"
+
+    def __init__(self, topic: str, standbys: int) -> None:
+        self._topic, self._standbys = topic, standbys
+        self._places: dict[int, int] = {}
+        self.generation = -1
+        self.owned: Callable[[], Collection[TopicPartition]] = tuple
+        self.follows: frozenset[int] | None = frozenset()
+
+    def supported_protocols(self) -> list[RebalanceProtocol]:
+        """Only the cooperative one, by which members keep their shards in a rebalance."""
+        return [RebalanceProtocol.COOPERATIVE]
+
+    def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
+        """What this member reports when it joins."""
+        # What the client has, not what was last assigned: a client that was out of the group has
+        # nothing, and the leader would wait in vain until it gives its shards away.
+        owned = sorted(part.partition for part in self.owned())
+        parts = ConsumerProtocolSubscription.TopicPartition
+        return ConsumerProtocolSubscription(
+            version=_VERSION,
+            topics=sorted(topics),
+            user_data=msgspec.json.encode(_UserData(self._places)),
+            owned_partitions=[parts(topic=self._topic, partitions=owned)] if owned else [],
+            generation_id=self.generation,
+        )
+
+    def assign(self, cluster: Any, members: Iterable[Any]) -> dict[str, Any]:
+        """The answer of the leader to each member."""
+        shards = len(cluster.partitions_for_topic(self._topic) or ())
+        held = {member.member_id: self._held(member.metadata) for member in members}
+        return {
+            member: ConsumerProtocolAssignment(
+                _VERSION,
+                [(self._topic, sorted(share.runs))] if share.runs else [],
+                msgspec.json.encode(_UserData(dict(share.follows))),
+            )
+            for member, share in assign(held, shards, self._standbys).items()
+        }
+
+    def _held(self, metadata: Any) -> Holding:
+        """What a member has reported."""
+        owned = [n for part in metadata.owned_partitions or () for n in part.partitions]
+        follows = _places(metadata.user_data)
+        return Holding(frozenset(owned), {} if follows is None else follows, metadata.generation_id)
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Keep what the leader has answered."""
+        places = _places(assignment.user_data)
+        self._places, self.generation = {} if places is None else dict(places), generation
+        self.follows = None if places is None else frozenset(places)
+
+
+def _places(user_data: Any) -> Mapping[int, int] | None:
+    """The followed shards in a message; None in those of an earlier version, or another program."""
+    try:
+        return msgspec.json.decode(user_data or b"", type=_UserData).follows
+    except msgspec.MsgspecError:
+        return None

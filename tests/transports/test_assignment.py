@@ -1,0 +1,231 @@
+"""Who runs and who follows which shard, over every way in which members come and go."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+from kafka import TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.protocol.consumer.metadata import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from consumers.transports.kafka.assignment import Holding, assign
+from consumers.transports.kafka.assignor import ShardAssignor
+
+JOURNAL = "svc-journal"
+Members = dict[str, Holding]
+
+
+def rebalanced(members: Members, shards: int, standbys: int, generation: int = 0) -> Members:
+    """What each has once no shard moves any more. At most one rebalance follows the first."""
+    for _ in range(2):
+        shares = assign(members, shards, standbys)
+        after = {m: Holding(s.runs, s.follows, generation) for m, s in shares.items()}
+        moved = any(members[m].runs - after[m].runs for m in members)
+        members = after
+        if not moved:
+            return members
+    raise AssertionError("shards move for ever")
+
+
+def owner(members: Members, shard: int) -> str:
+    (found,) = (m for m, held in members.items() if shard in held.runs)
+    return found
+
+
+def followers(members: Members, shard: int) -> list[str]:
+    """The next owner first."""
+    found = [m for m, held in members.items() if shard in held.follows]
+    return sorted(found, key=lambda m: members[m].follows[shard])
+
+
+def check(members: Members, shards: int, standbys: int) -> None:
+    """Balanced, as many followers as asked for, and the next owner is the first of them."""
+    loads = [len(held.runs) for held in members.values()]
+    assert sum(loads) == shards
+    assert max(loads) - min(loads) <= 1
+    for shard in range(shards):
+        of = followers(members, shard)
+        assert len(of) == min(standbys, len(members) - 1)
+        assert owner(members, shard) not in of
+        assert [members[m].follows[shard] for m in of] == list(range(len(of)))
+    if len(members) == 1:
+        return
+    for gone, held in members.items():
+        after = assign({m: h for m, h in members.items() if m != gone}, shards, standbys)
+        for m, share in after.items():
+            assert members[m].runs <= share.runs
+        for shard in held.runs:
+            (successor,) = (m for m, share in after.items() if shard in share.runs)
+            if standbys:
+                assert successor == followers(members, shard)[0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_successor_of_any_member_has_a_warm_copy(seed) -> None:
+    """Members join, leave, and leave two at a time; whoever leaves next, its shards are warm."""
+    random = Random(seed)
+    for _ in range(12):
+        shards, standbys = random.randint(1, 12), random.choice([0, 1, 1, 2, 3, 1024])
+        names = (f"headwater-{random.getrandbits(64):x}" for _ in iter(int, 1))
+        members = {next(names): Holding() for _ in range(random.randint(1, 7))}
+        for generation in range(8):
+            members = rebalanced(members, shards, standbys, generation)
+            check(members, shards, standbys)
+            for gone in random.sample(sorted(members), random.randint(0, min(2, len(members)))):
+                members.pop(gone)
+            joined = random.choice([0, 0, 1, 2]) if members else 1
+            members |= {next(names): Holding() for _ in range(joined)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_members_report_each_shard_has_one_owner(seed) -> None:
+    """Claims of several members, of no member, and of shards that do not exist."""
+    random = Random(seed)
+    for _ in range(100):
+        shards, standbys = random.randint(1, 8), random.randint(0, 3)
+        members = {
+            f"m{n}": Holding(
+                frozenset(random.sample(range(10), random.randint(0, 5))),
+                {s: random.randint(0, 3) for s in random.sample(range(10), random.randint(0, 5))},
+                random.randint(-1, 3),
+            )
+            for n in range(random.randint(1, 6))
+        }
+        shares = assign(members, shards, standbys)
+        given = sorted(shard for share in shares.values() for shard in share.runs)
+        assert len(given) == len(set(given))
+        claimed = {shard for held in members.values() for shard in held.runs}
+        assert set(range(shards)) - claimed <= set(given)
+        check(rebalanced(members, shards, standbys), shards, standbys)
+
+
+def test_shard_that_moves_is_followed_by_its_next_owner_until_it_is_released() -> None:
+    """The first rebalance takes it from its owner, and the second gives it away."""
+    members = rebalanced({"a": Holding()}, 2, 1)
+    first = assign({**members, "b": Holding()}, 2, 1)
+
+    assert first["a"].runs == {0}
+    assert first["b"].runs == set()
+    assert first["b"].follows[1] == 0
+
+
+def test_each_follows_about_as_many() -> None:
+    """Where each member runs as many shards, no one follows all."""
+    for members in range(2, 9):
+        found = rebalanced({f"m{n}": Holding() for n in range(members)}, members * 3, 1)
+        assert max(len(held.follows) for held in found.values()) <= 4
+
+
+def test_claim_of_a_member_that_missed_a_rebalance_is_not_believed() -> None:
+    """The newer generation knows better."""
+    now = {"late": Holding(frozenset({0, 1}), {}, 4), "new": Holding(frozenset({1}), {}, 5)}
+
+    assert owner(rebalanced(now, 2, 0), 1) == "new"
+
+
+class Group:
+    """Members by their assignors, with the messages that a broker passes on as bytes."""
+
+    def __init__(self, shards: int) -> None:
+        self.cluster = SimpleNamespace(
+            topics=lambda: {JOURNAL}, partitions_for_topic=lambda topic: set(range(shards))
+        )
+        self.members: dict[str, ShardAssignor | CooperativeStickyAssignor] = {}
+        self.owned: dict[str, set[TopicPartition]] = {}
+        self.generation = 0
+
+    def join(self, assignor: ShardAssignor | CooperativeStickyAssignor) -> str:
+        name = f"{len(self.owned)}-{uuid4()}"
+        self.members[name], self.owned[name] = assignor, set()
+        if isinstance(assignor, ShardAssignor):
+            assignor.owned = lambda: self.owned[name]
+        return name
+
+    def rebalance(self, leader: str) -> None:
+        """Until nobody has released a shard."""
+        released = True
+        while released:
+            self.generation += 1
+            reports = []
+            for name, assignor in self.members.items():
+                report = assignor.metadata({JOURNAL}).encode()
+                decoded = ConsumerProtocolSubscription.decode(report)
+                reports.append(SimpleNamespace(member_id=name, metadata=decoded))
+            answers = self.members[leader].assign(self.cluster, reports)
+            released = False
+            for name, assignor in self.members.items():
+                answer = ConsumerProtocolAssignment.decode(answers[name].encode())
+                released |= bool(self.owned[name] - set(answer.partitions()))
+                self.owned[name] = set(answer.partitions())
+                assignor.on_assignment(answer, self.generation)
+
+    def runs(self, name: str) -> set[int]:
+        return {part.partition for part in self.owned[name]}
+
+
+def test_shares_pass_the_messages_of_the_client() -> None:
+    """Every member knows what it runs and follows; a new client of it reports what it follows."""
+    group = Group(4)
+    names = [group.join(ShardAssignor(JOURNAL, 1)) for _ in range(3)]
+    group.rebalance(names[1])
+
+    assert sorted(n for name in names for n in group.runs(name)) == [0, 1, 2, 3]
+    followed = {name: group.members[name].follows for name in names}
+    assert sorted(n for follows in followed.values() for n in follows) == [0, 1, 2, 3]
+    gone = names[0]
+    lost = group.runs(gone)
+    del group.members[gone]
+    group.rebalance(names[2])
+    for name in names[1:]:
+        assert group.runs(name) & lost <= followed[name]
+    assert group.runs(names[1]) | group.runs(names[2]) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_processes_of_the_earlier_version_are_in_the_same_group(seed) -> None:
+    """Whoever leads: each shard has an owner. Where the earlier one leads, all shards are followed
+    by the others; where this one leads, it names the followers."""
+    random = Random(seed)
+    shards = random.randint(1, 5)
+    group = Group(shards)
+    for _ in range(6):
+        kind = random.choice([lambda: ShardAssignor(JOURNAL, 1), CooperativeStickyAssignor])
+        group.join(kind())
+        if len(group.members) > 2:
+            del group.members[random.choice(sorted(group.members))]
+        leader = random.choice(sorted(group.members))
+        group.rebalance(leader)
+
+        runs = sorted(n for name in group.members for n in group.runs(name))
+        assert runs == list(range(shards))
+        for assignor in group.members.values():
+            if isinstance(assignor, ShardAssignor):
+                named = isinstance(group.members[leader], ShardAssignor)
+                assert (assignor.follows is not None) == named
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\0\0\0\5", b"{}", b'{"follows":[1]}', b"\xff"])
+def test_user_data_of_another_program_is_no_reason_to_fail(data) -> None:
+    """Then it is not known what is to be followed."""
+    assignor = ShardAssignor(JOURNAL, 1)
+    assignor.on_assignment(ConsumerProtocolAssignment(1, [], data), 3)
+
+    assert assignor.follows is None
+
+
+def test_client_that_was_out_of_the_group_reports_that_it_owns_nothing() -> None:
+    """What it follows is still warm."""
+    assignor = ShardAssignor(JOURNAL, 1)
+    answer = ConsumerProtocolAssignment(2, [(JOURNAL, [0])], b'{"follows":{"1":0}}')
+    assignor.on_assignment(answer, 3)
+    report = ConsumerProtocolSubscription.decode(assignor.metadata({JOURNAL}).encode())
+
+    assert not report.owned_partitions
+    assert bytes(report.user_data) == b'{"follows":{"1":0}}'
+    assert report.generation_id == 3
