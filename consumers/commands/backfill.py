@@ -91,7 +91,12 @@ EngineOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", min=1, help="Processes here; by default one a core."),
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="Processes here; default 1, or one a core for 2 million records or more.",
+    ),
 ]
 MasterOption = Annotated[str, typer.Option("--master", metavar="URL", help="The master of Spark.")]
 ConfOption = Annotated[

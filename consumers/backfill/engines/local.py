@@ -9,12 +9,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from consumers.backfill.fit import Fitted, Job, fit
-from consumers.backfill.manifest import Split
+from consumers.backfill.manifest import OffsetSpan, Split
 from consumers.base.errors import ConfigError
 
 __all__ = ["ATTEMPTS", "run"]
 
 ATTEMPTS = 3  # times that processes die, without a split learned in between
+MANY = 2_000_000  # records for which it pays to start processes, which takes seconds
+ROW_BYTES = 100  # of a file whose rows are not known
 
 
 def run(
@@ -23,16 +25,18 @@ def run(
     progress: Callable[[int], None],
     workers: int | None = None,
 ) -> Iterator[Fitted]:
-    """Learn the splits in `workers` processes, by default one a core, in any order.
+    """Learn the splits in `workers` processes, in any order.
 
-    One split, or one worker, is learned in this process.
+    By default one a core. Few records, one split, or one worker are learned in this process.
 
     Raises
     ------
     ConfigError
         The processes died again and again, as they do without memory.
     """
-    workers = min(workers or os.cpu_count() or 1, len(splits))
+    if workers is None:
+        workers = os.cpu_count() or 1 if _records(job, splits) >= MANY else 1
+    workers = min(workers, len(splits))
     if workers <= 1:
         for split in splits:
             yield fit(job, split, progress)
@@ -53,6 +57,17 @@ def run(
                     f"{ATTEMPTS} times; if it had too little memory, give fewer --workers or a "
                     "smaller --split"
                 ) from None
+
+
+def _records(job: Job, splits: Sequence[Split]) -> int:
+    """About how many records there are."""
+    files, total = job.manifest.files, 0
+    for span in (span for split in splits for span in split.spans):
+        if isinstance(span, OffsetSpan):
+            total += span.end - span.first
+        else:
+            total += span.rows if span.rows is not None else files[span.file].size // ROW_BYTES
+    return total
 
 
 def _pooled(job: Job, splits: Sequence[Split], workers: int) -> Iterator[Fitted]:
