@@ -175,8 +175,10 @@ class FileHistory:
         return found
 
     def absent(self, split: Split) -> list[str]:
-        """The declared fields, and the id, that none of the first records of each file has."""
-        wanted = {field.name for field in self._schema.fields} | {self._id}
+        """The declared fields that none of the first records of each file has, and the id if labels
+        may come later."""
+        wanted = {field.name for field in self._schema.fields}
+        wanted |= {self._id} if self._apart or self._config.input.labels else set()
         for span in split.spans:
             records = self._records(span) if isinstance(span, FileSpan) else iter(())
             for record in islice(records, SAMPLE_SIZE if wanted else 0):

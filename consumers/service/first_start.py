@@ -68,7 +68,8 @@ def check_first_start(
     if not importing and there and has_parts(log, partition):
         raise ConfigError(
             f"an import of a model into the journal {partition} of {config.name} was interrupted: "
-            "run headwater import again; to start with an empty model, run once with --new-journal"
+            "run headwater import or headwater backfill again; to start with an empty model, run "
+            "once with --new-journal"
         )
 
 

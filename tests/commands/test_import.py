@@ -90,7 +90,7 @@ def test_killed_import_is_repeated(model: Path, tmp_path: Path, capsys: Said) ->
     )
     assert killed.returncode == -9, killed.stderr
     assert main(["run", new, "--drain"]) == 2
-    assert "run headwater import again" in capsys.readouterr().err
+    assert "run headwater import or headwater backfill again" in capsys.readouterr().err
     assert main(["import", new, str(model), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert main(["run", new, "--drain"]) == 0

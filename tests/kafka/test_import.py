@@ -77,7 +77,7 @@ def test_imported_model_survives_kills_and_is_replayed(
         expected.append(model.predict_proba_one(row(i)))
         model.learn_one(row(i), label(i))
 
-    assert "run headwater import again" in refused
+    assert "run headwater import or headwater backfill again" in refused
     assert keys.count(PART_KEY) >= 4, "two parts, written twice"
     assert [p["id"] for p in made] == [str(i) for i in range(ROWS)]
     assert [dict(map(tuple, p["probabilities"])) for p in made] == expected

@@ -16,7 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from consumers.backfill.engines import spark
+from consumers.backfill.learn import plan_files
+from consumers.backfill.manifest import Reading
 from consumers.cli import main
+from consumers.config import load
 from tests.spark.running import executors_with_tasks
 
 pytestmark = [
@@ -106,12 +110,15 @@ def test_cluster_whose_executor_is_killed_gives_the_bits_of_one_process(
     assert (found["learned"], found["splits"]) == (ROWS, GROUPS)
 
 
-def test_error_of_a_split_is_one_line(config: str) -> None:
-    """A task does not hide it in a traceback of Java, and is not repeated for nothing."""
-    process = started(config, "untimed", "local[1]", "--time-field", "b")
-    _, errors = process.communicate()
+def test_error_of_a_split_is_an_answer_of_its_task(config: str) -> None:
+    """It is shown in one line. An exception would be a traceback of Java, and be repeated."""
+    place = str(Path(config).with_name("history.parquet"))
+    plan = plan_files(load(Path(config)), place, None, Reading(time_field="b"), size=5000)
+    splits = plan.job.manifest.splits
+    numbers = pa.record_batch([pa.array([3, 0])], ["id"])
+    answers = list(spark._learning(plan.job, splits)(iter([numbers])))
 
-    assert process.returncode == 2
-    assert "split 0: " in errors
-    assert "expected times in order" in errors
-    assert "Traceback" not in errors
+    assert [answer.column(0).to_pylist() for answer in answers] == [[3], [0]]
+    assert [answer.column(1).to_pylist() for answer in answers] == [[None], [None]]
+    for answer in answers:
+        assert "field 'b': expected a time since 1970" in answer.column(2)[0].as_py()

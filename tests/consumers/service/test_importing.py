@@ -177,7 +177,7 @@ def test_interrupted_import_is_repeated(fresh, data, monkeypatch, point: str) ->
         with pytest.raises(TransportError):
             begun(fresh, data)
     if point != "import_fenced":
-        with pytest.raises(ConfigError, match="run headwater import again"):
+        with pytest.raises(ConfigError, match="run headwater import or headwater backfill again"):
             fresh.run(model=MODEL)
     assert begun(fresh, data)
     fresh.run(model=MODEL)
