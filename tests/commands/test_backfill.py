@@ -124,6 +124,38 @@ def test_interrupted_backfill_is_repeated(config: str, capsys: Said) -> None:
     assert "began with another model, and a backfill starts a new" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("until", [[], ["--until", UNTIL]])
+def test_shards_begin_together(tmp_path: Path, capsys: Said, until: list[str]) -> None:
+    """A command that was killed between two of them is repeated, also where the first run had
+    another end. A shard without labels in its history begins with an empty model."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    records = [r._replace(partition=None) for r in feed(phishing(N), 30)]  # placed by their keys
+    with closing(open_log(f"memory:{tmp_path.name}")) as scratch, closing(open_log(url)) as log:
+        for topic in ("obs", "ans"):
+            scratch.create_topic(topic, 3)
+            log.create_topic(topic, 3)
+        placed = zip(records, scratch.append(records), strict=True)
+        log.append([record for record, (number, _) in placed if number < 2])
+    path = str(tmp_path / "svc.toml")
+    Path(path).write_text(config_text(url, FEATURES, more="[scale]\nshards = 3\n"))
+    words = ["backfill", path, *until, "--workers", "1"]
+    killed = subprocess.run(
+        [sys.executable, "-m", "consumers", *words],
+        env={**os.environ, "HEADWATER_FAILPOINT": "import_journaled:kill"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert main([*words, "--json"]) == 0
+    begun = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert main(["run", path, "--drain"]) == 0
+    said = capsys.readouterr().err
+
+    assert [(each["shard"], each["learned"] > 0) for each in begun] == [(1, True), (2, False)]
+    assert said.count("it began with the model learned from obs") == 3
+
+
 def test_model_that_is_learned_in_order_says_why(config: str, tmp_path: Path, capsys: Said) -> None:
     """It takes one core, so the reason is shown."""
     path = tmp_path / "knn.toml"
