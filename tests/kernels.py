@@ -14,6 +14,7 @@ from pathlib import Path
 from consumers.cli import silence_compilation_warnings
 from consumers.config import parse
 from consumers.service.warm_up import compile_kernels
+from consumers.shard.models import build
 from stream.checks import yield_laws
 from stream.checks.__main__ import shipped
 
@@ -55,8 +56,13 @@ def main() -> None:
 def compile_one(number: int) -> None:
     """The kernels of a service, which all learners share some of, or of one learner."""
     if number < len(CONFIGS):
-        config = [*CONFIGS.values()][number]
-        compile_kernels(parse(config, directory=Path()), lambda line: None)
+        config = parse([*CONFIGS.values()][number], directory=Path())
+        compile_kernels(config, lambda line: None)
+        learner = build(config.model)
+        for i in range(4):  # a library's user has one record at a time
+            x = {"number": float(i)}
+            learner.predict_proba_one(x)
+            learner.learn_one(x, i % 2 == 0)
         return
     learner = shipped()[number - len(CONFIGS)]
     for law in yield_laws(learner):
