@@ -304,10 +304,10 @@ class FileHistory:
     def _joined(self, spans: list[FileSpan], size: int) -> Iterator[Batch]:
         """Observations, and their labels as records of their own; all of them are in memory."""
         rows, late = self._observations(spans)
-        if self._labels is not None:
-            late = self._of_files({each.id: each.time for each in reversed(rows)})
-        as_of = self._manifest.as_of
         came, horizon = {row.id: row.time for row in reversed(rows)}, self._config.labels.horizon_ms
+        if self._labels is not None:
+            late = self._of_files(came)
+        as_of = self._manifest.as_of
         late = [each for each in late if as_of is None or each.time < as_of]
         near = [each for each in late if abs(each.time - came[each.id]) <= horizon]
         self.late, late = len(late) - len(near), near

@@ -1,7 +1,7 @@
 """Learn one split: an empty shard of the service processes its records, and writes nothing.
 
 So records are decoded, refused, joined with their labels and scored as in a service. What follows
-the stream as a whole is left out where splits are learned apart: alarms of drift, and the breaker.
+the stream as a whole is left out: alarms of drift, and the breaker.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from consumers.backfill.files import FileHistory, opened
 from consumers.backfill.logs import LogHistory
 from consumers.backfill.manifest import FileSpan, Manifest, Split
 from consumers.base.errors import ConfigError
-from consumers.base.records import UNBOUNDED, Record, record_bytes
+from consumers.base.records import UNBOUNDED, Batch, Record, record_bytes
 from consumers.config import Config
 from consumers.config.drift import DriftConfig
 from consumers.config.log import log_of
@@ -75,8 +74,6 @@ class Fitted(msgspec.Struct):
         The sum of the log losses of the scored predictions.
     dead_letters, overflows, outcomes
         Counts by reason, by bound, and of labels and observations by outcome.
-    first, last
-        The times of its first and last record in ms; None without records.
     waiting
         The records that may still wait when the service continues, the newest ones.
     evicted
@@ -94,8 +91,6 @@ class Fitted(msgspec.Struct):
     dead_letters: dict[str, int]
     overflows: dict[str, int]
     outcomes: dict[str, int]
-    first: int | None = None
-    last: int | None = None
     waiting: list[Record] = []
     evicted: int = 0
     ends: list[tuple[int, int]] = []
@@ -255,17 +250,11 @@ class _Run:
 
     def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
         self._shard, self._progress = shard, progress
-        self._times: list[int] = []
 
-    def process(self, batch: Any, now: int) -> None:
+    def process(self, batch: Batch, now: int) -> None:
         """Learn a batch."""
         self._shard.process(batch, now)
         self._progress(len(batch))
-        times = np.asarray(batch.timestamps)
-        self._times = [
-            min([*self._times[:1], int(times.min())]),
-            max([*self._times[1:], int(times.max())]),
-        ]
 
     def fitted(self, split: Split) -> Fitted:
         """What was learned."""
@@ -279,7 +268,6 @@ class _Run:
         }
         scored = int(scores.scored)
         counts |= {"scored": scored, "correct": round((scores.accuracy or 0.0) * scored)}
-        first, last = self._times or (None, None)
         return Fitted(
             split.number,
             shard.learner.to_state().to_bytes(),
@@ -288,6 +276,4 @@ class _Run:
             dict(view.dead_letters),
             {name: n for name, n in view.overflows.items() if n},
             {name: n for name, n in view.labels.items() if n},
-            first,
-            last,
         )

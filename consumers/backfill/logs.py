@@ -1,9 +1,9 @@
 """A history in the input topics of the service.
 
 A split is a range of offsets of one partition of observations, with the labels of its ids, which
-are searched in all label partitions from a horizon before its first observation to a horizon after
-its last one. A history that has to be learned in order is one split: all ranges, in the order in
-which a service would process them.
+are searched in all label partitions from a horizon before its first observation to two horizons
+after its last one. A history that has to be learned in order is one split: all ranges, in the order
+in which a service would process them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from consumers.backfill.manifest import Manifest, OffsetSpan, Split
-from consumers.base.cells import Numbers, chosen, picked
+from consumers.base.cells import Numbers, chosen
 from consumers.base.errors import ConfigError
 from consumers.base.records import (
     NEVER,
@@ -28,7 +28,7 @@ from consumers.base.records import (
     Record,
     credible,
 )
-from consumers.codecs.json import DecodedLabels, DecodedObservations
+from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.config.sample import SAMPLE_SIZE
@@ -129,8 +129,7 @@ def end_of(log: Log, now: int, splits: Sequence[Split], labels: Sequence[OffsetS
     spans = [s for split in splits for s in split.spans if isinstance(s, OffsetSpan)]
     ends: dict[Partition, int] = {}
     for span in [*spans, *labels]:
-        partition = Partition(span.topic, span.partition)
-        ends[partition] = max(ends.get(partition, 0), span.end)
+        ends[_partition(span)] = max(ends.get(_partition(span), 0), span.end)
     begins = log.beginning_offsets(list(ends))
     starts = {p: max(begins[p], end - LOOK) for p, end in ends.items()}
     newest = 0
@@ -146,21 +145,18 @@ def sampled_labels(
 ) -> list[object]:
     """The labels of the first records in the topics of labels, or else inside the observations, of
     the first split that has any."""
-    decode = shard.spec.label_decoder(shard.schemas).decode
-    found = _sample(log, decode, labels)
+    found = _sample(log, shard.spec.label_decoder(shard.schemas), labels)
     decoder = shard.spec.decoder(shard.schemas)
     for split in splits if shard.spec.label_field is not None else ():
         if found:
             break
         spans = [span for span in split.spans if isinstance(span, OffsetSpan)]
-        found = _sample(log, decoder.decode, spans)
+        found = _sample(log, decoder, spans)
     return found
 
 
 def _sample(
-    log: Log,
-    decode: Callable[[Any, Any], DecodedLabels | DecodedObservations],
-    spans: Sequence[OffsetSpan],
+    log: Log, decoder: JsonObservations | JsonLabels, spans: Sequence[OffsetSpan]
 ) -> list[object]:
     """The labels of the first records of these ranges."""
     starts, ends = _bounds([span for span in spans if span.end > span.first])
@@ -168,7 +164,7 @@ def _sample(
     out: list[object] = []
     with closing(log.read(starts, ends)) as chunks:
         for part in chunks:
-            found = decode(part.keys, part.values)
+            found = decoder.decode(part.keys, part.values)
             labels = enumerate(found.labels)
             out += [v for i, v in labels if v is not None and i not in found.rejected]
     return out
@@ -199,8 +195,7 @@ class LogHistory:
         self._horizon, self._max_bytes = config.labels.horizon_ms, config.commit.max_bytes
         most = config.labels.max_pending
         self._last_labels = {
-            Partition(span.topic, span.partition): max(span.first, span.end - most)
-            for span in manifest.labels
+            _partition(span): max(span.first, span.end - most) for span in manifest.labels
         }
         self._topics = frozenset(span.topic for span in manifest.labels)
         self.matched: Matched = {}
@@ -273,10 +268,10 @@ class LogHistory:
         self, window: tuple[int, int], shard: Shard, came: Mapping[str, int]
     ) -> Iterator[Fetched]:
         """The labels between two times of ids that came at these times, within the horizon."""
-        (first, last), decode = window, _label_ids(shard)
+        first, last = window
         spans = self._since(self._manifest.labels, first)
-        for part, at in self._found(spans, decode, came, last):
-            since = np.array([came[id_] for id_ in picked(decode(part), at.tolist())])
+        for part, at, ids in self._found(spans, _label_ids(shard), came, last):
+            since = np.array([came[id_] for id_ in ids])
             near = np.abs(np.asarray(part.timestamps, dtype=np.int64)[at] - since) <= self._horizon
             self.late += int(np.count_nonzero(~near))
             at = at[near]
@@ -290,25 +285,26 @@ class LogHistory:
     def observations(self, split: Split, shard: Shard, ids: Collection[str]) -> list[Record]:
         """The observations of a split with these ids, of the last horizon."""
         spans = [span for span in split.spans if isinstance(span, OffsetSpan)]
-        found = self._found(self._since(spans, self.waits_from), _observation_ids(shard), ids)
-        return [record for part, at in found for record in _records(_taken(part, at))]
+        return self._waiting(spans, _observation_ids(shard), ids)
 
     def labels(self, shard: Shard, ids: Collection[str]) -> list[Record]:
         """The labels of these ids, of the last horizon."""
-        spans = self._since(self._manifest.labels, self.waits_from)
-        found = self._found(spans, _label_ids(shard), ids)
-        return [record for part, at in found for record in _records(_taken(part, at))]
+        return self._waiting(self._manifest.labels, _label_ids(shard), ids)
+
+    def _waiting(
+        self,
+        spans: Sequence[OffsetSpan],
+        decode: Callable[[Fetched], list[str]],
+        ids: Collection[str],
+    ) -> list[Record]:
+        found = self._found(self._since(spans, self.waits_from), decode, ids)
+        return [record for part, at, _ in found for record in _records(_taken(part, at))]
 
     def unmatched(self, shard: Shard, matched: Mapping[Partition, Collection[int]]) -> list[Record]:
         """The labels of the last horizon that are not among these offsets."""
         out, decode = list[Record](), _label_ids(shard)
         spans = [
-            OffsetSpan(
-                span.topic,
-                span.partition,
-                max(span.first, self._last_labels[Partition(span.topic, span.partition)]),
-                span.end,
-            )
+            replace(span, first=max(span.first, self._last_labels[_partition(span)]))
             for span in self._since(self._manifest.labels, self.waits_from)
         ]
         cut = self._manifest.cut or 0
@@ -323,10 +319,10 @@ class LogHistory:
 
     def _since(self, spans: Sequence[OffsetSpan], first: int) -> list[OffsetSpan]:
         """The parts of these ranges that may have records since a time."""
-        partitions = [Partition(span.topic, span.partition) for span in spans]
+        partitions = list(map(_partition, spans))
         starts = self._log.offsets_at(partitions, max(first, 0)) if partitions else {}
         return [
-            OffsetSpan(*partition, max(span.first, min(starts[partition], span.end)), span.end)
+            replace(span, first=max(span.first, min(starts[partition], span.end)))
             for partition, span in zip(partitions, spans, strict=True)
         ]
 
@@ -336,15 +332,16 @@ class LogHistory:
         decode: Callable[[Fetched], list[str]],
         ids: Collection[str],
         last: int | None = None,
-    ) -> Iterator[tuple[Fetched, NDArray[np.int64]]]:
-        """The chunks of these ranges, and the places of the records with these ids in each.
+    ) -> Iterator[tuple[Fetched, NDArray[np.int64], list[str]]]:
+        """The chunks of these ranges, and the places and ids of the records with these ids in each.
 
         A partition is not read further if a whole chunk of it is later than `last`.
         """
         for part in self._read(spans, last) if ids else ():
-            at = np.array([i for i, id_ in enumerate(decode(part)) if id_ in ids], dtype=np.int64)
-            if at.size:
-                yield part, at
+            found = [(i, id_) for i, id_ in enumerate(decode(part)) if id_ in ids]
+            if found:
+                at = np.array([i for i, _ in found], dtype=np.int64)
+                yield part, at, [id_ for _, id_ in found]
 
     def _read(
         self, spans: Sequence[OffsetSpan], last: int | None = None, *, back: int = 0
@@ -376,30 +373,30 @@ class LogHistory:
 
 def _bounds(spans: Sequence[OffsetSpan]) -> tuple[dict[Partition, int], dict[Partition, int]]:
     """The first offset of each partition, and the one after its last."""
-    starts = {Partition(span.topic, span.partition): span.first for span in spans}
-    return starts, {Partition(span.topic, span.partition): span.end for span in spans}
+    starts = {_partition(span): span.first for span in spans}
+    return starts, {_partition(span): span.end for span in spans}
+
+
+def _partition(span: OffsetSpan) -> Partition:
+    return Partition(span.topic, span.partition)
+
+
+def _ids(decoder: JsonObservations | JsonLabels) -> Callable[[Fetched], list[str]]:
+    """Gives the id of each record, `REJECTED` for one that is a dead letter."""
+
+    def ids(part: Fetched) -> list[str]:
+        found = decoder.decode(part.keys, part.values)
+        return [REJECTED if i in found.rejected else id_ for i, id_ in enumerate(found.ids)]
+
+    return ids
 
 
 def _observation_ids(shard: Shard) -> Callable[[Fetched], list[str]]:
-    """Gives the id of each observation, `REJECTED` for one that is a dead letter."""
-    decoder = shard.spec.decoder(shard.schemas)
-
-    def decode(part: Fetched) -> list[str]:
-        found = decoder.decode(part.keys, part.values)
-        return [REJECTED if i in found.rejected else id_ for i, id_ in enumerate(found.ids)]
-
-    return decode
+    return _ids(shard.spec.decoder(shard.schemas))
 
 
 def _label_ids(shard: Shard) -> Callable[[Fetched], list[str]]:
-    """Gives the id of each label, `REJECTED` for one that is a dead letter."""
-    decoder = shard.spec.label_decoder(shard.schemas)
-
-    def decode(part: Fetched) -> list[str]:
-        found = decoder.decode(part.keys, part.values)
-        return [REJECTED if i in found.rejected else id_ for i, id_ in enumerate(found.ids)]
-
-    return decode
+    return _ids(shard.spec.label_decoder(shard.schemas))
 
 
 def _times_of(parts: Sequence[Fetched], shard: Shard) -> dict[str, int]:
