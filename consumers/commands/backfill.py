@@ -190,11 +190,13 @@ def _learn_and_begin(
 ) -> None:
     """Learn the histories of all shards, then begin all shards: an error leaves none begun."""
     from consumers.base.errors import ConfigError
+    from consumers.service.warm_up import compile_kernels
 
     due = _due(config, log, plans)
     if not due:
         typer.echo(f"{config.name} began with this history before; nothing was written")
         return
+    compile_kernels(config, lambda line: typer.echo(line, err=True))
     began = time.perf_counter()
     ready = [(each, shards, _learn(each, run)) for each, shards in due]
     if not any(learned.total("learned") for _, _, learned in ready):
@@ -208,17 +210,15 @@ def _learn_and_begin(
 
 
 def _settings(path: Path) -> Config:
-    """The configuration, with its kernels compiled. ConfigError if its log is a private one."""
+    """The configuration. ConfigError if its log is a private one."""
     from consumers.base.errors import ConfigError
     from consumers.config import load
-    from consumers.service.warm_up import compile_kernels
     from consumers.transports.registry import transport_of
 
     config = load(path)
     url = config.input.transport
     if transport_of(url).private:
         raise ConfigError(f"backfill needs a log that outlives this command, got {url}")
-    compile_kernels(config, lambda line: typer.echo(line, err=True))
     return config
 
 
@@ -293,19 +293,12 @@ def _engine(name: str, workers: int | None, master: str, conf: Sequence[str]) ->
 
 def _check(file: Path, config: Config, log: Log, *, new_journal: bool) -> None:
     """The topics exist and the service has not run: reported before anything is learned."""
-    from consumers.commands.run import make_own_topics
-    from consumers.commands.transport import check_topics
+    from consumers.commands.run import prepare_topics
     from consumers.service.first_start import check_first_start
-    from consumers.service.partitioning import check_partitioning
     from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
-    from consumers.transports.registry import transport_of
 
-    makes = transport_of(config.input.transport).creates_topics
-    wanted = config.input_topics if makes else config.topics.values()
-    check_topics(config, file, wanted, log.describe(config.topics.values()))
-    make_own_topics(config, log)
-    check_partitioning(config, log)
+    prepare_topics(file, config, log)
     for shard in range(config.scale.shards):
         found, store = sources(config, log, shard), open_store(config, shard)
         if not new_journal and not log.end_offsets([found.journal])[found.journal]:

@@ -121,19 +121,12 @@ def _imported(
     file: Path, config: Config, log: Log, model: ModelToImport, *, new_journal: bool
 ) -> list[bool]:
     """Import into each shard. Which of them did not begin with the model before."""
-    from consumers.commands.run import make_own_topics
-    from consumers.commands.transport import check_topics
+    from consumers.commands.run import prepare_topics
     from consumers.service.importing import import_model
-    from consumers.service.partitioning import check_partitioning
     from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
-    from consumers.transports.registry import transport_of
 
-    makes = transport_of(config.input.transport).creates_topics
-    wanted = config.input_topics if makes else config.topics.values()
-    check_topics(config, file, wanted, log.describe(config.topics.values()))
-    make_own_topics(config, log)
-    check_partitioning(config, log)
+    prepare_topics(file, config, log)
     fresh = []
     with ExitStack() as stack:
         progress = stack.enter_context(metered("parts written"))

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from consumers.transports.protocol import Log
     from consumers.web.status_feed import StatusFeed
 
-__all__ = ["make_own_topics", "run", "served", "stopping"]
+__all__ = ["make_own_topics", "prepare_topics", "run", "served", "stopping"]
 
 log = logging.getLogger("headwater")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -253,14 +253,35 @@ def _check_topics(
         Some do not exist; or the service has run before and its journal is missing too.
     """
     from consumers.commands.transport import check_topics
-    from consumers.transports.registry import transport_of
 
     there = transport.describe(config.topics.values())
-    makes = transport_of(config.input.transport).creates_topics
-    wanted = config.input_topics if makes else config.topics.values()
     if config.journal_topic not in there and not new_journal:
         _check_snapshots(config, numbers)
-    check_topics(config, file, wanted, there)
+    check_topics(config, file, _needed_topics(config), there)
+
+
+def _needed_topics(config: Config) -> Collection[str]:
+    """The topics that must exist before: its own ones only where an operator makes them."""
+    from consumers.transports.registry import transport_of
+
+    makes = transport_of(config.input.transport).creates_topics
+    return config.input_topics if makes else config.topics.values()
+
+
+def prepare_topics(file: Path, config: Config, log: Log) -> None:
+    """Check the topics of a service that has not run, and create its own ones.
+
+    Raises
+    ------
+    ConfigError
+        Some do not exist, or their records are not placed by their keys.
+    """
+    from consumers.commands.transport import check_topics
+    from consumers.service.partitioning import check_partitioning
+
+    check_topics(config, file, _needed_topics(config), log.describe(config.topics.values()))
+    make_own_topics(config, log)
+    check_partitioning(config, log)
 
 
 def _check_snapshots(config: Config, numbers: Sequence[int]) -> None:
