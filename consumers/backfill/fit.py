@@ -17,7 +17,7 @@ from consumers.backfill.files import FileHistory, opened
 from consumers.backfill.logs import LogHistory
 from consumers.backfill.manifest import FileSpan, Manifest, Split
 from consumers.base.errors import ConfigError
-from consumers.base.records import UNBOUNDED, Batch, Record, record_bytes
+from consumers.base.records import Batch, Record, record_bytes
 from consumers.config import Config
 from consumers.config.drift import DriftConfig
 from consumers.config.log import log_of
@@ -26,8 +26,6 @@ from consumers.files.source import FileSource
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from stream.data.schema import Field, Label, Schema
-
-FOREVER = "36500d"
 
 __all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order", "newest"]
 
@@ -134,8 +132,7 @@ def empty_shard(
     output = config.output.model_copy(update={"explain": 0, "max_dead_letter_ratio": 1.0})
     changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
     if alone:
-        bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED, "horizon": FOREVER}
-        changes["labels"] = config.labels.model_copy(update=bounds)
+        changes["labels"] = config.labels.unbounded
     shard = shard_of(
         config.model_copy(update=changes),
         schema,

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from consumers.base.missing import MISSING
+from consumers.base.records import UNBOUNDED
 from consumers.base.secrets import Secret
 from consumers.config.units import (
     duration_ms,
@@ -215,6 +216,13 @@ class LabelsConfig(Section):
     def horizon_ms(self) -> int:
         """`horizon` in milliseconds."""
         return duration_ms(self.horizon)
+
+    @property
+    def unbounded(self) -> LabelsConfig:
+        """The same without bounds of what waits, and without a horizon: for records that are
+        bounded already."""
+        bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED, "horizon": "36500d"}
+        return self.model_copy(update=bounds)
 
     @property
     def meaning_of_silence(self) -> Silence | None:

@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 
 from consumers.base.errors import ConfigError, DivergedError, TransportError
-from consumers.base.records import UNBOUNDED, Partition
+from consumers.base.records import Partition
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.journal import records as journal
@@ -63,8 +63,6 @@ __all__ = [
 # The objection to a snapshot that a rollback has removed from the history starts with this. It is
 # an expected event.
 CUT_OUT = "removed from the history"
-
-FOREVER = "36500d"
 
 # Number and offset of a `RelearnRecord` that is not written yet: after every record.
 NO_RECORD = (2**62, 0)
@@ -359,9 +357,7 @@ def _let_wait(
         return
     records = waiting.from_bytes(_stored(config, origin, history.waiting, refused))
     # They fit the bounds together, but not each while the others come.
-    bounds = {"max_pending": UNBOUNDED, "max_pending_bytes": UNBOUNDED, "horizon": FOREVER}
-    labels = config.labels.model_copy(update=bounds)
-    free = config.model_copy(update={"labels": labels})
+    free = config.model_copy(update={"labels": config.labels.unbounded})
     other = _empty(free, origin.identity, found, shard.learner.to_state())
     let_wait(shard, other, waiting.batch_of(records), history.time or 0)
 
