@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 
 import msgspec
@@ -26,7 +27,7 @@ from consumers.config import Config
 from consumers.config.learner import uses_river
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal.model_parts import MOST_BYTES, parts_of, stored
-from consumers.journal.records import History, ImportedModel
+from consumers.journal.records import History, IdentityRecord, ImportedModel
 from consumers.schemas.translate import Translator
 from consumers.service.beginning import begin
 from consumers.service.first_start import check_first_start, traces
@@ -77,6 +78,11 @@ class ModelToImport:
         named = (file.sha256, file.size, file.parts)
         return ImportedModel(*named, self.info.fingerprint, dict(self.info.source))
 
+    def began(self, identity: IdentityRecord) -> bool:
+        """Whether the journal with this record 0 began with the model."""
+        first = identity.model
+        return first is not msgspec.UNSET and first.sha256 == stored(self.data).sha256
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryToImport:
@@ -103,6 +109,11 @@ class HistoryToImport:
     as_of: int | None
     time: int | None
     offsets: bool
+
+    @property
+    def files(self) -> list[bytes]:
+        """What the journal holds in addition to the model."""
+        return [self.manifest, *([] if self.waiting is None else [self.waiting])]
 
     @property
     def record(self) -> History:
@@ -238,7 +249,8 @@ def import_model(
         From the log. The journal shows whether the model was imported; repeat the import.
     """
     record = model.record
-    if _began(config, log, found.journal, store, record):
+    began = partial(_began, config, log, found.journal, store, model.began, "an import")
+    if began():
         return False
     if not new_journal:
         shard = found.journal.number
@@ -248,11 +260,9 @@ def import_model(
     owner = log.owner(config.name, found.journal.number, found.inputs)
     try:
         reach("import_fenced")
-        if _began(config, log, found.journal, store, record):  # by another process since
+        if began():  # by another process since
             return False
-        files = [model.data]
-        if history is not None:
-            files += [history.manifest, *([] if history.waiting is None else [history.waiting])]
+        files = [model.data, *(() if history is None else history.files)]
         parts = chain.from_iterable(parts_of(data, found.journal, now) for data in files)
         total = sum(stored(data).parts for data in files)
         for done in range(0, total, PARTS_AT_ONCE):
@@ -290,35 +300,33 @@ def began_with_history(
     ConfigError
         It began in another way.
     """
-    journal = found.journal
-    end = log.end_offsets([journal])[journal]
-    origin = locate(config, log, journal, end, store)
-    if origin is None:
-        return False
-    history = origin.identity.history
-    if history is not msgspec.UNSET and manifest in (None, history.manifest.sha256):
-        return True
-    began = "an empty model" if origin.identity.model is msgspec.UNSET else "another model"
-    raise ConfigError(
-        f"the journal {journal} of {config.name} began with {began}, and a backfill starts a new "
-        "service; give this one a new name"
-    )
+
+    def same(identity: IdentityRecord) -> bool:
+        history = identity.history
+        return history is not msgspec.UNSET and manifest in (None, history.manifest.sha256)
+
+    return _began(config, log, found.journal, store, same, "a backfill")
 
 
 def _began(
-    config: Config, log: Log, journal: Partition, store: SnapshotStore, record: ImportedModel
+    config: Config,
+    log: Log,
+    journal: Partition,
+    store: SnapshotStore,
+    same: Callable[[IdentityRecord], bool],
+    what: str,
 ) -> bool:
-    """Whether the journal began with this model. ConfigError if it began in another way."""
+    """Whether the journal began with the same model. ConfigError, which says that `what` cannot be
+    done, if it began in another way."""
     end = log.end_offsets([journal])[journal]
     origin = locate(config, log, journal, end, store)
     if origin is None:
         return False
-    model = origin.identity.model
-    if model is not msgspec.UNSET and model.sha256 == record.sha256:
+    if same(origin.identity):
         return True
-    began = "another model" if model is not msgspec.UNSET else "an empty model"
+    began = "an empty model" if origin.identity.model is msgspec.UNSET else "another model"
     raise ConfigError(
-        f"the journal {journal} of {config.name} began with {began}, and an import starts a new "
+        f"the journal {journal} of {config.name} began with {began}, and {what} starts a new "
         "service; give this one a new name"
     )
 
