@@ -27,7 +27,7 @@ from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition, Record
 from consumers.config import Config
-from consumers.config.auto import Defaults, auto_of
+from consumers.config.auto import DEFAULTS
 from consumers.config.learner import uses_code, uses_river
 from consumers.config.log import log_of
 from consumers.config.sample import SAMPLE_SIZE
@@ -39,11 +39,8 @@ from consumers.offline.feed import encoded
 from consumers.service.beginning import schema_from, schema_of_inputs
 from consumers.service.importing import HistoryToImport, ModelToImport, checked
 from consumers.service.live import Sources
-from consumers.shard.challengers import challenger_block
 from consumers.shard.models import one_vs_rest
-from consumers.snapshots import model_file
-from consumers.snapshots.exported import kind_of
-from consumers.snapshots.model_file import Labels, Limits, ModelInfo
+from consumers.snapshots.exported import model_file_of
 from consumers.transports.protocol import Log
 from stream.data.schema import Label, Schema, plain_label
 from stream.data.state import State
@@ -303,7 +300,8 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
         fitted.state, fitted.waiting = b"", []
         done.append(fitted)
     done.sort(key=lambda fitted: fitted.number)
-    data = _model_file(job, fold.result() if done else empty, _learned(done))
+    count = sum(fitted.counts["learned"] for fitted in done)
+    data = _model_file(job, fold.result() if done else empty, count)
     left, lost = newest([*left, *_unmatched(plan, done)], job.config.labels)
     ends = _ends(job.config, done) if job.manifest.reading.offsets else plan.ends
     history = HistoryToImport(
@@ -318,10 +316,6 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
     return Learned(checked(job.config, data), history, done, len(left), evicted + lost)
 
 
-def _learned(done: Sequence[Fitted]) -> int:
-    return sum(fitted.counts["learned"] for fitted in done)
-
-
 def _ends(config: Config, done: Sequence[Fitted]) -> dict[Partition, int]:
     """Where the files of all splits end in the topic of observations."""
     out: dict[Partition, int] = {}
@@ -334,30 +328,17 @@ def _ends(config: Config, done: Sequence[Fitted]) -> dict[Partition, int]:
 def _model_file(job: Job, learner: Learner, count: int) -> bytes:
     """The learner as a model file of this service."""
     config, manifest = job.config, job.manifest
-    defaults = Defaults(False, auto_of(job.schema))
-    block, state = challenger_block(config.model), learner.to_state()
-    info = ModelInfo(
-        learner=block,
-        auto=dict(defaults.auto) if block["type"] == "auto" else None,
-        first_defaults=False,
-        one_vs_rest=one_vs_rest(config.model, defaults, None),
-        limits=None if learner.limits is None else Limits(*learner.limits),
-        fields=list(manifest.fields),
-        values=dict(config.identity().get("values", {})),
-        labels=Labels(kind_of(learner.classes), learner.classes),
-        source={
-            "service": config.name,
-            "shard": manifest.shard,
-            "model": config.name,
-            "position": 0,
-            "learned": count,
-            "history": manifest.source,
-            "manifest": manifest.sha256,
-        },
-        fingerprint=learner.fingerprint(),
-        state=dict(state.header),
-    )
-    return model_file.to_bytes(info, state.arrays, config.snapshots.key)
+    source = {
+        "service": config.name,
+        "shard": manifest.shard,
+        "model": config.name,
+        "position": 0,
+        "learned": count,
+        "history": manifest.source,
+        "manifest": manifest.sha256,
+    }
+    several = one_vs_rest(config.model, DEFAULTS, None)
+    return model_file_of(config, job.schema, learner, source, several=several)
 
 
 def _in_order(job: Job, left: Sequence[Record]) -> list[Record]:

@@ -11,11 +11,8 @@ from consumers.config import Config
 from consumers.config.auto import Defaults
 from consumers.files.bogofilter import bogofilter_counts
 from consumers.files.file import local_file
-from consumers.shard.challengers import challenger_block
 from consumers.shard.models import build, limited
-from consumers.snapshots import model_file
-from consumers.snapshots.exported import kind_of
-from consumers.snapshots.model_file import Labels, Limits, ModelInfo
+from consumers.snapshots.exported import model_file_of
 from stream.data.schema import Schema
 from stream.linear import SpamScorer
 
@@ -48,28 +45,14 @@ def of_bogofilter(config: Config, path: Path) -> Counted:
     limited(config.model, learner, schema)
     given = bogofilter_counts(local_file(path), text=_body(schema))
     found = learner.learn_counts(given.words, given.records)
-    state = learner.to_state()
-    classes = learner.classes
-    info = ModelInfo(
-        learner=challenger_block(config.model),
-        auto=None,
-        first_defaults=False,
-        one_vs_rest=False,
-        limits=None if learner.limits is None else Limits(*learner.limits),
-        fields=[(field.name, field.kind) for field in schema.fields],
-        values=config.identity().get("values", {}),
-        labels=Labels(kind_of(classes), classes),
-        source={
-            "service": "bogofilter",
-            "shard": 0,
-            "model": path.name,
-            "position": 0,
-            "learned": int(sum(given.records.values())),
-        },
-        fingerprint=learner.fingerprint(),
-        state=dict(state.header),
-    )
-    data = model_file.to_bytes(info, state.arrays, config.snapshots.key)
+    source = {
+        "service": "bogofilter",
+        "shard": 0,
+        "model": path.name,
+        "position": 0,
+        "learned": int(sum(given.records.values())),
+    }
+    data = model_file_of(config, schema, learner, source)
     left_out = given.left_out + found["left_out"] + found["refused"]
     return Counted(data, found["learned"], left_out)
 

@@ -14,6 +14,7 @@ import msgspec
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError, SnapshotError
+from consumers.config import Config
 from consumers.config.auto import Defaults, auto_of
 from consumers.config.learner import (
     ChallengerConfig,
@@ -37,7 +38,7 @@ from stream.data.state import State
 from stream.errors import StreamError
 from stream.learner.base import MAX_CLASSES, Learner
 
-__all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model"]
+__all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model", "model_file_of"]
 
 LONGEST = 500  # characters of a message about values in a file
 
@@ -153,6 +154,40 @@ def defaults_in(info: ModelInfo) -> Defaults:
     """What the service of the file left open."""
     auto = auto_of(_schema(info.fields)) if info.auto is None else info.auto
     return Defaults(info.first_defaults, auto)
+
+
+def model_file_of(
+    config: Config,
+    schema: Schema,
+    learner: Learner,
+    source: Mapping[str, Any],
+    *,
+    several: bool = False,
+) -> bytes:
+    """The learner of [model] as a model file, signed if there is a key.
+
+    Parameters
+    ----------
+    source
+        Where the model comes from.
+    several
+        Whether a classifier of river that knows two classes is there once for each class.
+    """
+    block, state = challenger_block(config.model), learner.to_state()
+    info = ModelInfo(
+        learner=block,
+        auto=auto_of(schema) if block["type"] == "auto" else None,
+        first_defaults=False,
+        one_vs_rest=several,
+        limits=None if learner.limits is None else Limits(*learner.limits),
+        fields=[(field.name, field.kind) for field in schema.fields],
+        values=config.identity().get("values", {}),
+        labels=Labels(kind_of(learner.classes), learner.classes),
+        source=dict(source),
+        fingerprint=learner.fingerprint(),
+        state=dict(state.header),
+    )
+    return model_file.to_bytes(info, state.arrays, config.snapshots.key)
 
 
 def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
