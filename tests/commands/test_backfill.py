@@ -55,6 +55,18 @@ def predicted(directory: Path) -> list[int]:
         return sorted(int(json.loads(value)["id"]) for chunk in chunks for value in chunk.values)
 
 
+def killed(point: str, words: list[str]) -> None:
+    """Run the command in a process that dies at a point."""
+    done = subprocess.run(
+        [sys.executable, "-m", "consumers", *words],
+        env={**os.environ, "HEADWATER_FAILPOINT": f"{point}:kill"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -9, done.stderr
+
+
 def test_service_that_learned_its_history_is_known_to_every_command(
     config: str, tmp_path: Path, capsys: Said
 ) -> None:
@@ -106,14 +118,7 @@ def test_files_and_topics_give_the_same_model(config: str, tmp_path: Path, capsy
 def test_interrupted_backfill_is_repeated(config: str, capsys: Said) -> None:
     """A start refuses to begin empty; the same command again goes on, and then does nothing."""
     words = ["backfill", config, "--until", UNTIL, "--workers", "1"]
-    killed = subprocess.run(
-        [sys.executable, "-m", "consumers", *words],
-        env={**os.environ, "HEADWATER_FAILPOINT": "import_parts:kill"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == -9, killed.stderr
+    killed("import_parts", words)
     assert main(["run", config, "--drain"]) == 2
     assert "was interrupted" in capsys.readouterr().err
     assert main(words) == 0
@@ -139,14 +144,7 @@ def test_shards_begin_together(tmp_path: Path, capsys: Said, until: list[str]) -
     path = str(tmp_path / "svc.toml")
     Path(path).write_text(config_text(url, FEATURES, more="[scale]\nshards = 3\n"))
     words = ["backfill", path, *until, "--workers", "1"]
-    killed = subprocess.run(
-        [sys.executable, "-m", "consumers", *words],
-        env={**os.environ, "HEADWATER_FAILPOINT": "import_journaled:kill"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == -9, killed.stderr
+    killed("import_journaled", words)
     assert main([*words, "--json"]) == 0
     begun = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert main(["run", path, "--drain"]) == 0
