@@ -7,7 +7,7 @@ those of each part that is composed too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import signature
 from math import fsum
 from typing import Any, ClassVar, NamedTuple, Self
@@ -164,8 +164,18 @@ class Composed(Learner):
     def restarted(self, proven: bool) -> Self:
         """See `Learner.restarted`."""
         out = super().restarted(proven)
-        out._parts = [part.restarted(proven) for part in out._parts]
+        out._parts = [part.restarted(proven) for part in self._parts]
         return out
+
+    def replace_parts(self, replaced: Callable[[Learner], Learner]) -> None:
+        """Use other learners that predict and learn as the parts do. Call it before anything is
+        learned."""
+        self._parts = [replaced(part) for part in self._parts]
+
+    def know(self, labels: Sequence[Label]) -> None:
+        """Have these classes too, because a part has them that this learner did not learn."""
+        self._admit_classes(labels)
+        self._widen()
 
     def _run_parts(self, block: Block, awake: NDArray[np.bool_] | None = None) -> PartPredictions:
         """Run the steps of a block in every part, or in those that are `awake`. A part also

@@ -1,0 +1,337 @@
+"""MixedLearner: the learner of one shard, which predicts with what all shards have learned.
+
+Rule: it keeps the statistics of its own records and of each other shard apart, and predicts with
+their merge. Only its own statistics are given to others, so no record is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.data.block import LEARN, Block, Rows, learning
+from stream.data.parameters import shown, whole
+from stream.data.schema import Dictionary, Label, Schema
+from stream.data.state import State
+from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation, LinearView
+
+__all__ = ["MOST_SHARDS", "MixedLearner"]
+
+MOST_SHARDS = 1024
+APART = "the statistics of the other shards are not its own"
+
+
+class MixedLearner(Learner):
+    """A learner that predicts with its own statistics and those of other shards.
+
+    Parameters
+    ----------
+    learner
+        The untrained learner of the records of this shard. It learns in place, and it must merge
+        exactly.
+    shard
+        The number of this shard.
+    shards
+        How many shards there are.
+
+    Attributes
+    ----------
+    classes, features : list
+        Those of all statistics.
+    learner : Learner
+        What this shard has learned from its own records: its own statistics.
+    peers : dict
+        Shard to its statistics, as they were mixed in last.
+    predictor : Learner
+        The merge of all statistics. It also learns each record of this shard.
+
+    Raises
+    ------
+    SchemaError
+        The learner does not merge exactly, or a number is out of range.
+
+    Notes
+    -----
+    All statistics are merged in the order of the shards, so shards with the same statistics have
+    the same bits. Until the first `mix` it is its learner, and costs the same. After it, a record
+    is learned twice, a `mix` costs one merge for each shard, and the state has the statistics of
+    each shard and their merge: `limit` divides its bytes by ``shards + 1``.
+
+    `classes` may have labels that this shard never saw, because another shard did. Corrections and
+    unlearning change the statistics of this shard only.
+
+    Source: iterative parameter mixing, as in Jubatus (MIX) and in the allreduce of Vowpal Wabbit
+    (Agarwal et al. 2014, A Reliable Effective Terascale Linear Learning System). They average
+    weights; the statistics of naive Bayes are added, which loses nothing.
+
+    Examples
+    --------
+    >>> from stream import GaussianNB
+    >>> from stream.mix import MixedLearner
+    >>> one, two = MixedLearner(GaussianNB(), 0, 2), MixedLearner(GaussianNB(), 1, 2)
+    >>> for height in (1.6, 1.7):
+    ...     one.learn_one({"height": height}, "a")
+    >>> for height in (1.9, 2.0):
+    ...     two.learn_one({"height": height}, "b")
+    >>> one.mix({1: one.peer(two.learner.to_state())})
+    {}
+    >>> one.predict_one({"height": 1.95}), one.learner.classes
+    ('b', ['a'])
+    """
+
+    def __init__(self, learner: Learner, shard: int = 0, shards: int = 2) -> None:
+        if not isinstance(learner, Learner) or not learner.merges_exactly:
+            raise SchemaError(f"expected a learner that merges exactly, got {shown(learner)}")
+        self.learner = learner
+        self.shards = whole("shards", shards, 2, MOST_SHARDS)
+        self.shard = whole("shard", shard, 0, shards - 1)
+        self.peers: dict[int, Learner] = {}
+        self._mixed: Learner | None = None  # None: nothing was mixed in
+
+    def __repr__(self) -> str:
+        return f"MixedLearner({self.learner!r}, {self.shard}, {self.shards})"
+
+    @property
+    def predictor(self) -> Learner:
+        return self.learner if self._mixed is None else self._mixed
+
+    def peer(self, state: State) -> Learner:
+        """The statistics of another shard, from its state.
+
+        Raises
+        ------
+        StateError
+            The state is damaged, or of a learner with other parameters.
+        """
+        return self.learner.restarted(proven=True).load_state(state)
+
+    def mix(self, peers: Mapping[int, Learner], without: Collection[int] = ()) -> dict[int, str]:
+        """Replace the statistics of these shards, and merge all. The older statistics of a shard
+        are part of the newer ones.
+
+        Parameters
+        ----------
+        peers
+            Shard to its statistics, see `peer`.
+        without
+            Shards whose statistics are no longer used.
+
+        Returns
+        -------
+        dict
+            Shards whose statistics are not in the merge, because a field or label is of another
+            kind than in those before, and the reason. `peers` has them, so a later `mix` may
+            succeed.
+        """
+        for shard in (*peers, *without):
+            if not 0 <= shard < self.shards or shard == self.shard:
+                raise SchemaError(
+                    f"expected another shard than {self.shard}, below {self.shards}, got {shard!r}"
+                )
+        self.peers = dict(sorted({**self.peers, **peers}.items()))
+        for shard in without:
+            self.peers.pop(shard, None)
+        return self._merge()
+
+    def _merge(self) -> dict[int, str]:
+        """Merge all statistics. Returns the shards that do not fit and why."""
+        refused = self._classes.overflow
+        everyone = dict(sorted({**self.peers, self.shard: self.learner}.items()))
+        merged, left = self._merged(everyone)
+        if self.shard in left:  # its own statistics are always in it
+            own = {self.shard: self.learner}
+            merged, left = self._merged({**own, **everyone})
+        self._mixed = merged if self.peers else None
+        self._classes.overflow = refused
+        return left
+
+    def _merged(self, everyone: Mapping[int, Learner]) -> tuple[Learner, dict[int, str]]:
+        merged, left = self.learner.restarted(proven=True), dict[int, str]()
+        for shard, learner in everyone.items():
+            try:
+                merged.merge(learner)
+            except (InvalidRecordError, SchemaError) as error:
+                left[shard] = str(error)
+        return merged, left
+
+    @property
+    def _classes(self) -> Dictionary:
+        return self.predictor._classes
+
+    @_classes.setter
+    def _classes(self, classes: Dictionary) -> None:
+        self.predictor._classes = classes
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws that do not apply to it or to its learner, with the reason."""
+        return {
+            **self.learner.not_applicable,
+            "merging_equals_learning_both": APART,
+            "merging_what_does_not_fit_is_refused": APART,
+            "merging_with_oneself_is_learning_twice": APART,
+        }
+
+    @property
+    def parts(self) -> Sequence[Learner]:
+        return (self.learner,)
+
+    @property
+    def features(self) -> list[str]:
+        return self.predictor.features
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return self.predictor.overflows
+
+    @property
+    def _multiclass(self) -> bool:
+        return self.learner._multiclass
+
+    @property
+    def _texts(self) -> Collection[str]:
+        return self.learner._texts
+
+    # How it reads values is decided by its learner, not by its class.
+    numbers = property(lambda self: self.learner.numbers)
+    truths = property(lambda self: self.learner.truths)
+    strings = property(lambda self: self.learner.strings)
+    kinds = property(lambda self: self.learner.kinds)
+
+    def prepare(self, rows: Rows) -> Rows:
+        """As the learner does. Pure."""
+        return self.learner.prepare(rows)
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows that the learner rejects, or the merge, with the reason."""
+        out = self.learner.refusals(rows)
+        return out if self._mixed is None else {**out, **self._mixed.refusals(rows)}
+
+    def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
+        """See `Learner.limit`. The statistics of each shard and the merge get an equal part."""
+        fit = self.learner.limit(max_bytes // (self.shards + 1), schema, max_classes)
+        return super().limit(max_bytes, schema, fit)
+
+    def compile_kernels(self) -> None:
+        """Those of the learner; the merge has no others."""
+        self.learner.compile_kernels()
+
+    def _start(self) -> None:
+        """Do nothing: the learner was passed empty."""
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        self.predictor._execute(block, label, before, out)
+        learns = learning(block)
+        if self._mixed is not None and learns.size:
+            op = np.full(learns.size, LEARN, dtype=np.int8)
+            steps = op, block.row[learns], block.y[learns], block.w[learns], block.labels
+            self.learner.run_accepted(Block(block.rows, *steps))
+
+    def _export(self) -> State:
+        everyone = {"own": self.learner}
+        if self._mixed is not None:
+            everyone |= {"mixed": self._mixed, **{f"peer {n}": p for n, p in self.peers.items()}}
+        parts = {}
+        for name, learner in everyone.items():
+            state = learner._whole_state()
+            # The count of rejected classes is that of the whole, and saved once.
+            header = {k: v for k, v in state.header.items() if k != "classes_refused"}
+            parts[name] = State(header, state.arrays)
+        return State.join(parts)
+
+    def load_state(self, state: State) -> Self:
+        """Load what `to_state` saved, or the state of the learner alone: then that is what this
+        shard has learned, and nothing is mixed in.
+
+        Raises
+        ------
+        StateError
+            The state is damaged or belongs to another learner. This learner is then unusable.
+        """
+        if _learner_in(state) != type(self.learner).__name__:
+            return super().load_state(state)
+        self.peers, self._mixed = {}, None
+        self.learner.load_state(state)
+        return self
+
+    def _restore(self, state: State) -> None:
+        refused = self._classes.overflow
+        found = {name: state.nested(name) for name in state.header}
+        peers = {int(name[5:]): s for name, s in found.items() if name.startswith("peer ")}
+        if bool(peers) != ("mixed" in found) or not peers.keys() <= set(self._others()):
+            raise StateError(f"expected statistics of shards below {self.shards}, got {[*found]}")
+        self.learner.load_state(found["own"])
+        self.peers = {shard: self.peer(peers[shard]) for shard in sorted(peers)}
+        self._mixed = self.peer(found["mixed"]) if peers else None
+        self._classes.overflow = refused
+
+    def _others(self) -> Iterable[int]:
+        return (shard for shard in range(self.shards) if shard != self.shard)
+
+    # What the merge answers.
+
+    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """That of the merge."""
+        return self.predictor.joint_log_likelihood_one(x)
+
+    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
+        """That of the merge."""
+        return self.predictor.log_evidence_one(x)
+
+    def explain_rows(
+        self, rows: Rows, label: Label | None = None, against: Label | None = None
+    ) -> Explanation:
+        """The explanation by the merge."""
+        return self.predictor.explain_rows(rows, label, against)
+
+    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
+        """That of the merge."""
+        return self.predictor.linear_view(label, against)
+
+    @property
+    def n_parameters(self) -> int:
+        """Those of the merge."""
+        return self.predictor.n_parameters
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
+    ) -> None:
+        """Unlearn one record that this shard has learned."""
+        self.learner.unlearn_one(x, y, w, age=age)
+        self._unlearn(lambda mixed: mixed.unlearn_one(x, y, w, age=age))
+
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """`unlearn_one` of the one row of `rows`."""
+        self.learner.unlearn_rows(rows, y, w, age=age)
+        self._unlearn(lambda mixed: mixed.unlearn_rows(rows, y, w, age=age))
+
+    def _unlearn(self, unlearn: Callable[[Learner], None]) -> None:
+        """Repeat in the merge what the own statistics have unlearned."""
+        if self._mixed is None:
+            return
+        try:
+            unlearn(self._mixed)
+        except NotLearnedError:  # its sums are rounded in another way
+            self._merge()
+
+    @property
+    def can_unlearn(self) -> bool:
+        """Whether the learner can."""
+        return self.learner.can_unlearn
+
+    def faded(self, age: int) -> float:
+        """The learner's."""
+        return self.learner.faded(age)
+
+
+def _learner_in(state: object) -> object:
+    """The type of the learner that saved a state; None if it has none."""
+    header = state.header if isinstance(state, State) else None
+    return header.get("learner") if isinstance(header, Mapping) else None
