@@ -131,6 +131,7 @@ def empty_shard(
     """
     output = config.output.model_copy(update={"explain": 0, "max_dead_letter_ratio": 1.0})
     changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
+    changes["scale"] = config.scale.model_copy(update={"mix": None})  # it learns alone
     if alone:
         changes["labels"] = config.labels.unbounded
     shard = shard_of(

@@ -320,6 +320,12 @@ def _plans(
     from consumers.base.errors import ConfigError
     from consumers.commands.transport import check_topics
 
+    if source is not None and config.scale.mix is not None:
+        raise ConfigError(
+            "[scale] mix and files exclude each other: each shard would begin with the whole "
+            "history, and the mix would count it once for each; learn it from the input topics, "
+            "whose partitions belong to one shard each"
+        )
     if source is not None:
         return [plan_files(config, source, labels, reading, size=size, **times)]
     described = log.describe(config.input_topics)

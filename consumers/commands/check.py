@@ -346,7 +346,7 @@ def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     # Predictions have the partitions of the observations; the others need one partition's order.
     spread = dict.fromkeys(config.input_topics, like_inputs) | {
         config.predictions_topic: topics.get(config.input.observations, like_inputs),
-        config.journal_topic: shards,
+        **config.own_topics,
     }
     missing = {t: spread.get(t, 1) for t in config.topics.values() if t not in topics}
     for topic, partitions in missing.items():

@@ -93,7 +93,7 @@ def _cuts(
     inputs, compactor = needed(config, log, topics), log.compactor()
     cuts = {}
     for topic in dict.fromkeys(config.topics.values()):
-        if topic == config.journal_topic:
+        if topic in config.own_topics:
             continue
         if others := compactor.readers(topic) - {config.name}:
             typer.echo(f"{topic}: kept, because {', '.join(sorted(others))} reads it too")

@@ -67,6 +67,11 @@ def import_(
     url = settings.input.transport
     if transport_of(url).private:
         raise ConfigError(f"import needs a log that outlives this command, got {url}")
+    if settings.scale.mix is not None:
+        raise ConfigError(
+            "[scale] mix and an imported model exclude each other: each shard would begin with "
+            "the model, and the mix would count it once for each; remove mix, or use one shard"
+        )
     try:
         content = _counted(settings, file) if bogofilter else _content(file)
         model = checked(settings, content, unsigned=unsigned)

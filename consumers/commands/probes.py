@@ -102,26 +102,29 @@ def _probe_clock(config: Config, log: Log, topics: Collection[str], report: Repo
 
 def _probe_settings(config: Config, settings: Mapping[str, TopicSettings], report: Report) -> None:
     """Retention, compaction and replicas of the topics of a broker."""
-    journal, wrong = settings.get(config.journal_topic), report.problems
+    wrong = report.problems
+    needed = config.own_topics
     for topic, about in settings.items():
-        if about.compacted and topic in (*config.input_topics, config.journal_topic):
+        if about.compacted and topic in (*config.input_topics, *needed):
             report.wrong(
                 "retention",
                 f"{topic} is compacted, so consumed records disappear; set cleanup.policy=delete",
             )
     inputs = [settings[t] for t in config.input_topics if t in settings]
-    if journal is not None and inputs:
-        longest = max((_for_ever(i.retention_ms) for i in inputs), default=0.0)
-        if _for_ever(journal.retention_ms) < longest:
+    longest = max((_for_ever(i.retention_ms) for i in inputs), default=0.0)
+    for topic in needed:
+        if topic not in settings or not inputs:
+            continue
+        if _for_ever(settings[topic].retention_ms) < longest:
             report.wrong(
                 "retention",
-                f"{config.journal_topic} is kept shorter than the inputs, and a model is rebuilt "
-                f"from both; set retention.ms of {config.journal_topic} to -1",
+                f"{topic} is kept shorter than the inputs, and a model is rebuilt "
+                f"from both; set retention.ms of {topic} to -1",
             )
-        if journal.retention_bytes >= 0:
+        if settings[topic].retention_bytes >= 0:
             report.wrong(
                 "retention",
-                f"{config.journal_topic} loses its oldest records by size; set retention.bytes -1",
+                f"{topic} loses its oldest records by size; set retention.bytes -1",
             )
     if settings and report.problems == wrong:
         report.fine("retention", "the journal is kept at least as long as the inputs")

@@ -381,7 +381,7 @@ def make_own_topics(config: Config, transport: Log) -> None:
     for topic, partitions in (
         (config.predictions_topic, inputs),
         (config.dead_letters_topic, 1),
-        (config.journal_topic, config.scale.shards),
+        *config.own_topics.items(),
     ):
         if topic not in have:
             transport.create_topic(topic, partitions)

@@ -263,7 +263,14 @@ def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
         raise SnapshotError("it has no field names; declare [features] to load it")
     topics = frozenset(config.input_topics[1:])
     inside = config.input.label
-    shard = shard_of(config, schema, label_field=inside, label_topics=topics, defaults=defaults)
+    shard = shard_of(
+        config,
+        schema,
+        label_field=inside,
+        label_topics=topics,
+        number=about.shard,
+        defaults=defaults,
+    )
     shard.load_state(state)
     found = state if shard.pickled else shard
     if found.fingerprint() != about.fingerprint:

@@ -27,8 +27,8 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
 
 
 def relearnable(differences: Sequence[str]) -> bool:
-    """Whether `headwater relearn` can make all of these changes: [model], [labels] corrections, and
-    another version of the parser of the records.
+    """Whether `headwater relearn` can make all of these changes: [model], [labels] corrections,
+    whether shards mix, and another version of the parser of the records.
 
     Examples
     --------
@@ -38,9 +38,8 @@ def relearnable(differences: Sequence[str]) -> bool:
     False
     """
     keys = [line.partition(":")[0] for line in differences]
-    return all(
-        key.startswith(("model.", "input.parser.")) or key == "labels.corrections" for key in keys
-    )
+    relearned = ("labels.corrections", "scale.mix")
+    return all(key.startswith(("model.", "input.parser.")) or key in relearned for key in keys)
 
 
 def _differences(key: str, old: object, new: object) -> list[str]:

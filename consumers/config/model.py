@@ -44,6 +44,7 @@ from stream.contest.champion import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
 from stream.decision.risk import named
+from stream.drift.rule import RESTARTS
 
 __all__ = ["Config"]
 
@@ -220,6 +221,19 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _others_to_mix_with(self) -> Self:
+        if self.scale.mix is None:
+            return self
+        if self.scale.shards == 1:
+            raise ValueError("[scale] mix needs several shards, and there is one; remove mix")
+        if any(monitor.action in RESTARTS for monitor in self.drift.rule.monitors):
+            raise ValueError(
+                "[scale] mix and a [drift] action that restarts the model exclude each other: the "
+                'other shards would give back what it forgets; use action = "alert" or "challenger"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _silence_is_heard(self) -> Self:
         silence = self.labels.silence
         if silence is None:
@@ -312,6 +326,17 @@ class Config(Section):
         return self.journal.topic or f"{self.name}-journal"
 
     @property
+    def mix_topic(self) -> str:
+        """Topic of the statistics that the shards exchange, if they do."""
+        return f"{self.name}-mix"
+
+    @property
+    def own_topics(self) -> dict[str, int]:
+        """The topics with one partition for each shard, which a replay needs as a whole."""
+        mixes = () if self.scale.mix is None else (self.mix_topic,)
+        return dict.fromkeys((self.journal_topic, *mixes), self.scale.shards)
+
+    @property
     def input_topics(self) -> list[str]:
         """The topics that are consumed: observations, then labels if configured."""
         return [t for t in (self.input.observations, self.input.labels) if t is not None]
@@ -325,6 +350,8 @@ class Config(Section):
         roles["[output] predictions"] = self.predictions_topic
         roles["[output] dead_letters"] = self.dead_letters_topic
         roles["[journal] topic"] = self.journal_topic
+        if self.scale.mix is not None:
+            roles["[scale] mix"] = self.mix_topic
         return roles
 
     def identity(self) -> dict[str, Any]:
@@ -368,23 +395,31 @@ class Config(Section):
             del identity["labels"]["label_frequency"]
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]
+        if self.scale.mix is None:
+            del identity["scale"]["mix"]
+        else:  # how often is no part of it, because each mix is journaled
+            identity["scale"]["mix"] = True
         return identity
 
     def with_settings(self, identity: Mapping[str, Any]) -> Config:
-        """This configuration with [model], [labels] corrections and the parser of an identity.
+        """This configuration with [model], [labels] corrections, [scale] mix and the parser of an
+        identity.
 
         Whether a pickle or code is trusted is never read from a journal: it stays as it is here.
         """
         corrections = identity["labels"].get("corrections", False)
         parser = identity["input"].get("parser", {})
+        mixes = identity["scale"].get("mix", False)
         differ = identity_difference(identity["model"], self.identity()["model"])
-        if not differ and corrections == self.labels.corrections and parser == self.parser:
+        alike = mixes == (self.scale.mix is not None) and parser == self.parser
+        if not differ and corrections == self.labels.corrections and alike:
             return self
         trusted = {key: getattr(self.model, key) for key in ("trust_pickle", "trust_python")}
         block = accepted_keys({**identity["model"], **trusted})
         labels = self.labels.model_copy(update={"corrections": corrections})
         model = ModelConfig.model_validate(block)
-        own = self.model_copy(update={"model": model, "labels": labels})
+        scale = self.scale.model_copy(update={"mix": (self.scale.mix or "1m") if mixes else None})
+        own = self.model_copy(update={"model": model, "labels": labels, "scale": scale})
         own._parser = parser
         return own
 

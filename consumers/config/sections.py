@@ -462,6 +462,16 @@ class ScaleConfig(Section):
         "it, and each follower learns every record again. Use 2 or more if processes may die "
         "together, or if each shall answer requests for more shards.",
     )
+    mix: Duration | None = Field(
+        default=None,
+        description="How often each shard publishes what it has learned to the topic "
+        "`NAME-mix`, and takes over what the other shards have published: each shard then "
+        "predicts with what all have learned. Whether it is set is part of the identity, how "
+        "long it is not. Needs at least two shards, and a model that merges exactly (naive and "
+        "full Bayes without `half_life`), or a mixture with such an expert. Default none: each "
+        "shard learns alone. `5s` costs little for numbers and categories; a model of texts "
+        "publishes megabytes, so give it minutes.",
+    )
 
 
 class HttpConfig(Section):

@@ -1,5 +1,7 @@
 """Files in the journal, such as an imported model: in parts, in records before the identity.
 
+The statistics that shards exchange are files in parts too, in the mix topic.
+
 Rule: parts are bytes, not history. `consumers.journal.reader.entries` skips them, so nothing
 that reads the history sees them. The identity names each file by its hash, and without the identity
 they mean nothing: an import that was interrupted leaves parts that nobody reads.
@@ -107,7 +109,7 @@ def joined_parts(
     data = b"".join(found[part] for part in sorted(found))
     if len(found) < file.parts or hashlib.sha256(data).hexdigest() != file.sha256:
         raise TransportError(
-            f"the journal {journal} no longer holds the {what} (sha256 {file.sha256[:16]}, "
+            f"{journal} no longer holds the {what} (sha256 {file.sha256[:16]}, "
             f"{len(found)} of {file.parts} parts)"
         )
     return data

@@ -2,8 +2,8 @@
 
 Record 0 is the `IdentityRecord` of the service. Each later record is a `CommitRecord`, with the
 offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord`, an
-`InputsRecord`, a `SchemasRecord` or a `RelearnRecord`. The order of input records within a commit
-is not stored: `consumers.journal.merge` recomputes it.
+`InputsRecord`, a `SchemasRecord`, a `MixRecord` or a `RelearnRecord`. The order of input records
+within a commit is not stored: `consumers.journal.merge` recomputes it.
 
 Each later record has `settings`: the journal offset of the `RelearnRecord` whose settings the model
 has from there on, 0 for those of record 0. So the last record alone says which settings apply.
@@ -37,6 +37,8 @@ __all__ = [
     "InputsRecord",
     "JournalRecord",
     "LaterRecord",
+    "MixRecord",
+    "PeerStatistics",
     "Range",
     "RangeCheck",
     "RelearnRecord",
@@ -294,6 +296,31 @@ class SchemasRecord(
     settings: int = 0
 
 
+class PeerStatistics(msgspec.Struct, array_like=True, frozen=True):
+    """The statistics that another shard has published: a file in its partition of the mix topic,
+    in the records with offsets from `first` to `end` - 1."""
+
+    shard: int
+    first: int
+    end: int
+    file: StoredFile
+
+
+class MixRecord(msgspec.Struct, tag="mix", tag_field="kind", frozen=True, omit_defaults=True):
+    """From here on the shard predicts with these statistics of other shards, and with those of the
+    shards that earlier records name.
+
+    The transaction of this record may also have published the own statistics, which changes
+    nothing here. `chain` is that of the previous record.
+    """
+
+    seq: int
+    now: int
+    chain: str
+    peers: list[PeerStatistics] = []
+    settings: int = 0
+
+
 class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True):
     """New settings: from here on the shard is one that has had them since record 0.
 
@@ -311,7 +338,13 @@ class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True
 
 
 LaterRecord = (
-    CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord | SchemasRecord | RelearnRecord
+    CommitRecord
+    | RollbackRecord
+    | ChallengersRecord
+    | InputsRecord
+    | SchemasRecord
+    | MixRecord
+    | RelearnRecord
 )
 JournalRecord = IdentityRecord | LaterRecord
 

@@ -28,6 +28,7 @@ from consumers.journal.records import (
     ChallengersRecord,
     InputsRecord,
     JournalRecord,
+    MixRecord,
     Range,
     RollbackRecord,
     SchemasRecord,
@@ -341,7 +342,7 @@ def known_by(
     topics = dict(about.topics)
     tails = {Partition(r.topic, r.partition): r for r in about.tails}
     last = left.last(about.position)
-    if isinstance(last, RollbackRecord | ChallengersRecord | SchemasRecord):
+    if isinstance(last, RollbackRecord | ChallengersRecord | SchemasRecord | MixRecord):
         tails = {p: tail for p, tail in tails.items() if tail.end == positions.get(p)}
         for _, entry in left.entries(left.first, about.position):
             update_inputs(entry, topics, tails)

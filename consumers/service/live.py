@@ -52,7 +52,8 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The partitions a shard consumes, its journal, and the bytes it processes at once. `measure`
-    counts rows and unpacked bytes of a message; None: a message is one record."""
+    counts rows and unpacked bytes of a message; None: a message is one record. `mix` is the topic
+    in which the shards exchange what they have learned, if they do."""
 
     inputs: tuple[Partition, ...]
     label_topics: frozenset[str]
@@ -62,6 +63,7 @@ class Sources:
     max_bytes: int = UNBOUNDED
     predictions_schema: int = 0
     measure: Measure | None = None
+    mix: str = ""
 
 
 @dataclass(slots=True)

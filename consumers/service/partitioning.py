@@ -39,6 +39,12 @@ def objections(config: Config, log: Log) -> list[str]:
             f"[scale] shards = {shards} needs a journal of {shards} partitions, "
             f"{config.journal_topic} has {topics[config.journal_topic]}: recreate the topic"
         )
+    mix = config.mix_topic
+    if topics.get(mix, shards) < shards:
+        out.append(
+            f"[scale] mix needs a topic of {shards} partitions, {mix} has {topics[mix]}: recreate "
+            "the topic"
+        )
     if shards == 1:
         return out
     if config.features is None:

@@ -115,6 +115,7 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
         topics[config.predictions_topic],
         max_bytes=config.commit.max_bytes,
         measure=None if rows is None else rows.measure,
+        mix=config.mix_topic,
     )
 
 

@@ -43,6 +43,7 @@ from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
+from consumers.service.mix import Mixer
 from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
@@ -370,6 +371,9 @@ class Runner:
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)
+        mixer = None
+        if self._config.scale.mix is not None:
+            mixer = Mixer(self._config, self._log, owner, live, found)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         ends: Mapping[Partition, int] = {}
         confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
@@ -380,6 +384,8 @@ class Runner:
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
                 stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
+                if mixer is not None and mixer.due() and not (grown or stopped):
+                    self._mix(mixer, live, clock)
             if grown or stopped:
                 break
             self._telemetry.ends(ends)
@@ -417,6 +423,8 @@ class Runner:
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break
+        if mixer is not None and not grown:
+            self._mix(mixer, live, live.now)  # so that the others have all that it has learned
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
@@ -480,6 +488,13 @@ class Runner:
         self._health = _health(view, self._objection)
         for subscriber in (*self._subscribers, last):
             subscriber(event, view)
+
+    def _mix(self, mixer: Mixer, live: LiveShard, now: int) -> None:
+        """Exchange statistics with the other shards, and show the shard as it is afterwards."""
+        if mixer.step(now):
+            self._view = view = self._guesses.looked(live.shard.view())
+            if view.mix is not None and view.mix.oldest is not None:
+                self._telemetry.mixed(view.mix.oldest)
 
     def _turn(self) -> None:
         """Note that the loop has polled its inputs."""

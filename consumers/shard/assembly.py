@@ -20,6 +20,7 @@ from consumers.shard.models import (
     explainable,
     explained,
     limited,
+    mixed,
 )
 from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
@@ -54,7 +55,7 @@ def shard_of(
     # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
     first, wire = join_rules == 1, config.input.format if wire is None else wire
     defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
-    learner, classes = _learner(config, schema, defaults, first=first)
+    learner, classes = _learner(config, schema, defaults, number, first=first)
     if learned is not None:
         learner.load_state(learned)
     spec = ShardSpec(
@@ -98,16 +99,19 @@ def shard_of(
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
         imported=imported,
+        mixes=0 if config.scale.mix is None else config.scale.shards,
         max_rows=0 if wire_format(wire).rows is None else config.commit.usual_records,
     )
     return Shard(spec, learner)
 
 
 def _learner(
-    config: Config, schema: Schema, defaults: Defaults, *, first: bool
+    config: Config, schema: Schema, defaults: Defaults, number: int, *, first: bool
 ) -> tuple[Learner, int]:
     """The empty learner, and how many classes it may have."""
     learner = build(config.model, defaults)
+    if config.scale.mix is not None:
+        learner = mixed(config.model, learner, number, config.scale.shards)
     check_numeric_fields(config.model, schema)
     if first:
         return learner, classes_that_fit(config.model, learner)

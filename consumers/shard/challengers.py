@@ -123,6 +123,7 @@ class ChallengerSet:
         corrections: bool,
         schema: Schema | None,
         defaults: Defaults,
+        of: tuple[int, int] | None = None,
     ) -> Learner:
         """The empty learner of a challenger.
 
@@ -130,7 +131,7 @@ class ChallengerSet:
         ----------
         trusted
             Names of the challengers whose state may be a pickle, or whose code may be imported.
-        classes, corrections, schema, defaults
+        classes, corrections, schema, defaults, of
             See `consumers.shard.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
@@ -148,7 +149,7 @@ class ChallengerSet:
                 "that journaled it, and remove the challenger there"
             ) from None
         bounded = None if defaults.first else schema
-        return challenging(challenger, classes, corrections, bounded, defaults)
+        return challenging(challenger, classes, corrections, bounded, defaults, of)
 
 
 def configured(config: Config) -> ChallengerSet:

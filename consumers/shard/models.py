@@ -21,9 +21,10 @@ from consumers.config.load import message
 from consumers.shard.factory import made_by_code
 from stream.compat import RIVER, RiverClassifier, build_river
 from stream.data.schema import Schema
-from stream.errors import SchemaError
+from stream.errors import NotSupportedError, SchemaError
 from stream.learner.base import Learner
 from stream.learner.registry import learners
+from stream.mix import mixing
 from stream.preprocessing import Discretized
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "explainable",
     "explained",
     "limited",
+    "mixed",
     "one_vs_rest",
     "two_classes_only",
     "unused",
@@ -124,6 +126,25 @@ def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
     return Discretized(bins.binner(), learner)
 
 
+def mixed(model: LearnerConfig, learner: Learner, shard: int, shards: int) -> Learner:
+    """The empty learner of a model that mixes with those of other shards.
+
+    Raises
+    ------
+    ConfigError
+        No part of [model] merges exactly. A [[challenger]] of which no part does learns alone.
+    """
+    try:
+        return mixing(learner, shard, shards)
+    except NotSupportedError as error:
+        if isinstance(model, ChallengerConfig):
+            return learner
+        raise ConfigError(
+            f"[scale] mix: {_where(model)}: {error}, so shards cannot exchange what it has "
+            "learned; remove mix, or choose a naive or full Bayes model without half_life"
+        ) from None
+
+
 def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
     """ConfigError if edges or a distribution are given for a field that is not numeric."""
     edges = (model.bins and model.bins.edges) or {}
@@ -153,6 +174,7 @@ def challenging(
     corrections: bool,
     schema: Schema | None = None,
     defaults: Defaults = DEFAULTS,
+    of: tuple[int, int] | None = None,
 ) -> Learner:
     """The empty learner of a [[challenger]] to a model of `classes` classes.
 
@@ -162,6 +184,8 @@ def challenging(
         The fields, by which its memory is bounded. None: no bound, as in journals of rules 1.
     defaults
         See `build`.
+    of
+        Number of the shard and number of shards, if they mix.
 
     Raises
     ------
@@ -169,9 +193,11 @@ def challenging(
         It cannot be built, cannot hold the classes, or cannot unlearn although corrections need it.
     """
     learner = build(challenger, defaults, classes)
+    if of is not None:
+        learner = mixed(challenger, learner, *of)
     if schema is not None:
         check_numeric_fields(challenger, schema)
-        _limit(challenger, learner, classes, schema, defaults)
+        _limit(challenger, learner, classes, schema)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:
         raise ConfigError(
@@ -216,13 +242,12 @@ def _limit(
     learner: Learner,
     classes: int,
     schema: Schema,
-    defaults: Defaults,
 ) -> None:
     """Bound its memory. Without a configured bound, use as many GiB as its classes need."""
     given = challenger.max_state_bytes
     for most in [given] if given is not None else [2**30 << n for n in range(11)]:
         try:
-            fit = build(challenger, defaults, classes).limit(most, schema, classes)
+            fit = learner.restarted(proven=True).limit(most, schema, classes)
         except SchemaError:
             fit = 0
         if fit == classes:

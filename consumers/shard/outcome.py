@@ -65,6 +65,10 @@ __all__ = [
     "ShardSpec",
 ]
 
+PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
+CLASS_BYTES = 32  # per class: posteriors, and arrays to sort and score them
+PAIR_BYTES = 64  # per label or feature in a prediction, without its name
+
 
 class EarlyLabel(NamedTuple):
     """An early label that was refused when its observation arrived: index of the observation in the
@@ -180,6 +184,8 @@ class ShardSpec:
     imported
         Where the model comes from with which it began, and how many labels it had learned; empty:
         it began with an empty one.
+    mixes
+        How many shards mix what they have learned; 0: each learns alone.
     max_rows
         How many rows a message has at most, if the wire format has such messages.
     """
@@ -225,6 +231,7 @@ class ShardSpec:
     cloudevents: bool = False
     imported: tuple[str, int] = ("", 0)
     max_rows: int = 0
+    mixes: int = 0
 
     def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
         """A decoder of observations: in the wire format with these schemas, or without schemas in
@@ -313,6 +320,18 @@ class ShardSpec:
             self.cloudevents,
             _doubt(self.budget),
         )
+
+    def prediction_bytes(self, labels: Sequence[Label], models: int) -> int:
+        """Largest size of a prediction by so many models, in memory or on the wire, without texts
+        of its own record."""
+        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * models
+        if labels:
+            longest = max(len(str(label).encode()) for label in labels)
+            each += min(self.top, len(labels)) * (longest + PAIR_BYTES)
+        if self.explain:  # a token is a text of its own record, so it is not counted
+            longest = max((len(f.name.encode()) for f in self.schema.fields), default=0)
+            each += self.explain * (longest + PAIR_BYTES)
+        return each
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
         """The same settings with outputs of this shape; None: the present shape.

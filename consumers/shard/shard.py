@@ -36,6 +36,7 @@ from consumers.shard.batches import (
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
+from consumers.shard.mix import ShardMix
 from consumers.shard.outcome import EarlyLabel, Outcome, OutputShape, ShardSpec
 from consumers.shard.pieces import EarlierPieces, digest
 from consumers.shard.refused import refusal
@@ -63,11 +64,6 @@ from stream.learner.base import Learner
 
 __all__ = ["Outcome", "Shard", "ShardSpec"]
 
-# Largest size of a prediction in bytes, in memory or on the wire, without texts of its own record.
-PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
-CLASS_BYTES = 32  # per class: posteriors, and arrays to sort and score them
-PAIR_BYTES = 64  # per label or feature in a prediction, without its name
-
 
 class Shard:
     """One deterministic model with state, fed by batches in order.
@@ -87,6 +83,7 @@ class Shard:
         like = Rows.empty(spec.schema)
         self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
         self._contest = ChampionChallenger(self._machine, like, spec.decision)
+        self.mix = ShardMix(self._contest, join)
         self._challenger_set = ChallengerSet.empty()
         self.schemas = SchemaBook()
         self._observations = spec.decoder(self.schemas)
@@ -206,7 +203,8 @@ class Shard:
         for name in challenger_set.challengers:
             if name not in contest.names:
                 bounds = (spec.max_classes, spec.corrections, spec.schema, spec.defaults)
-                learner = challenger_set.learner(name, spec.trusted, *bounds)
+                of = (spec.number, spec.mixes) if spec.mixes else None
+                learner = challenger_set.learner(name, spec.trusted, *bounds, of)
                 contest.enroll(name, learner, self._counts["learned"])
         contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
         self._challenger_set, self.given_up = challenger_set, asked.gone(challenger_set)
@@ -218,15 +216,8 @@ class Shard:
 
     def records_within(self, max_bytes: int) -> int:
         """How many records fit into one call if predictions may take `max_bytes`."""
-        spec, labels = self.spec, self._machine.join.labels.values
-        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * (1 + len(self._contest.names))
-        if labels:
-            longest = max(len(str(label).encode()) for label in labels)
-            each += min(spec.top, len(labels)) * (longest + PAIR_BYTES)
-        if spec.explain:  # a token is a text of its own record, so it is not counted
-            longest = max((len(f.name.encode()) for f in spec.schema.fields), default=0)
-            each += spec.explain * (longest + PAIR_BYTES)
-        return max(1, max_bytes // each)
+        labels, models = self._machine.join.labels.values, 1 + len(self._contest.names)
+        return max(1, max_bytes // self.spec.prediction_bytes(labels, models))
 
     def process(
         self,
@@ -464,6 +455,7 @@ class Shard:
             imported=self.spec.imported[0],
             reporters=None if table is None else table.view(),
             imported_labels=self.spec.imported[1],
+            mix=self.mix.view(),
         )
 
     def _bad_values(self) -> dict[str, int]:
@@ -500,7 +492,7 @@ class Shard:
 
     def copied(self, journal: Partition, position: int) -> ModelCopy:
         """A copy of what the shard predicts with, at this journal position. O(bytes)."""
-        learner, budget = self.champion_learner, self._machine.budget
+        learner, budget = self.champion_learner.predictor, self._machine.budget
         with self.pickling():
             state = learner.to_state()
         saved = None if budget is None else budget.to_state()
@@ -530,6 +522,8 @@ class Shard:
         }
         if self._bad:  # absent in the state of a version that did not count them
             header["bad"] = dict(self._bad)
+        if mix := self.mix.to_header():
+            header["mix"] = mix
         parts = {"shard": State(header), "machine": self._machine.to_state()}
         parts["breaker"] = self._breaker.to_state()
         if len(self.schemas):
@@ -561,6 +555,7 @@ class Shard:
         self._counts = Counter(header["counts"])
         self._dead = Counter(header["dead"])
         self._bad = Counter(header.get("bad", {}))
+        self.mix.load(header.get("mix", {}))
         self._actions = Counter(header["actions"])
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]

@@ -32,6 +32,10 @@ __all__ = [
     "Subscriber",
 ]
 
+# Why statistics are refused: of another model; labels of another kind; too many classes; fields or
+# labels that do not merge.
+MIX_REFUSALS = ("model", "label_kind", "max_classes", "merge")
+
 LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
 
 
@@ -274,6 +278,41 @@ class ChallengerView:
     comparison: ComparisonView
 
 
+class Peer(NamedTuple):
+    """What was read last of another shard: the offset after its statistics, their clock in ms, and
+    how many labels it had learned."""
+
+    end: int
+    now: int
+    learned: int
+
+
+@dataclass(frozen=True, slots=True)
+class MixView:
+    """The mix of a shard, for pages and metrics.
+
+    Parameters
+    ----------
+    peers
+        Shard to what was read last of it.
+    refused
+        How many statistics were refused, by reason.
+    """
+
+    peers: Mapping[int, Peer] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def oldest(self) -> int | None:
+        """The clock in ms of the oldest statistics; None without any."""
+        return min((peer.now for peer in self.peers.values()), default=None)
+
+    @property
+    def learned(self) -> int:
+        """How many labels the other shards had learned."""
+        return sum(peer.learned for peer in self.peers.values())
+
+
 @dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard after its last commit. Every number covers all time and is taken from the state.
@@ -333,6 +372,8 @@ class ShardView:
     guesses
         Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
         adds it, because it depends on what was found before: it is not taken from the state.
+    mix
+        What was taken over from other shards; None if the model does not mix.
     """
 
     name: str
@@ -366,6 +407,7 @@ class ShardView:
     reporters: ReportersView | None = None
     imported_labels: int = 0
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
+    mix: MixView | None = None
 
     @property
     def learning(self) -> str:

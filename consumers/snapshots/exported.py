@@ -37,6 +37,7 @@ from stream.data.schema import Field, Label, Schema
 from stream.data.state import State
 from stream.errors import StreamError
 from stream.learner.base import MAX_CLASSES, Learner
+from stream.mix import unmixed
 
 __all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model", "model_file_of"]
 
@@ -232,6 +233,7 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
         saved = state.nested("roster").nested(f"shadow {number}").nested("learner")
     else:
         saved = state.nested("machine").nested("learner")
+    saved = unmixed(saved)
     header = dict(saved.header)
     limits = None if learner.limits is None else Limits(*learner.limits)
     info = ModelInfo(

@@ -22,6 +22,7 @@ from consumers.telemetry.class_names import MAX_CLASSES
 from consumers.telemetry.families import family
 from consumers.telemetry.last_only import LastOnly
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, EXEMPLARS_OF, METRICS
+from consumers.telemetry.mix import MIX_AGE
 from consumers.telemetry.spec import ProcessFacts, ScrapeView
 from stream.join.label_delay import ARRIVED
 
@@ -145,6 +146,10 @@ class Telemetry(Collector):
     def snapshot_written(self, at: float) -> None:
         """Remember when the newest snapshot was written, by `clock`."""
         self.facts.times["headwater_snapshot_age_seconds"] = at
+
+    def mixed(self, oldest: int) -> None:
+        """Remember the clock in ms of the oldest statistics of the other shards."""
+        self.facts.times[MIX_AGE] = oldest / 1000
 
     def snapshot_failed(self, place: Literal["local", "copy"]) -> None:
         """Count a snapshot, or a copy, that could not be written."""

@@ -123,6 +123,11 @@ class Learner(Many, abc.ABC):
         return {}
 
     @property
+    def predictor(self) -> Learner:
+        """The learner whose predictions are those of this one, and that has nothing more."""
+        return self
+
+    @property
     def not_applicable(self) -> Mapping[str, str]:
         """Laws of `stream.checks` that do not apply to this learner, with the reason."""
         return {}

@@ -48,7 +48,7 @@ class MixedLearner(Learner):
     peers : dict
         Shard to its statistics, as they were mixed in last.
     predictor : Learner
-        The merge of all statistics. It also learns each record of this shard.
+        The merge of all statistics. It learns each record of this shard too.
 
     Raises
     ------

@@ -1,0 +1,143 @@
+"""What a shard publishes of what it has learned: as bytes, and found again. Pure, except that a log
+is read.
+
+Rule: it is cumulative. Newer statistics of a shard contain its older ones, so only the newest ones
+count, and a reader that missed some has missed nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+import msgspec
+
+from consumers.base.errors import TransportError
+from consumers.base.records import Partition
+from consumers.journal.model_parts import MOST_BYTES, ModelPart, joined_parts, stored
+from consumers.journal.records import PeerStatistics
+from consumers.transports.protocol import Log
+from stream.data.state import State
+from stream.errors import StateError
+
+__all__ = ["Published", "from_bytes", "newest", "read", "to_bytes"]
+
+FIRST_LOOK = 64  # records before the end of a partition; four times as many in each further look
+
+_decoder = msgspec.json.Decoder(ModelPart)
+
+
+class _About(msgspec.Struct):
+    shard: int
+    now: int
+    learned: int
+    names: list[str]
+
+
+class Published(NamedTuple):
+    """The statistics of a shard: its number and clock (ms), how many labels it has learned, and the
+    statistics of each model that mixes, by its name."""
+
+    shard: int
+    now: int
+    learned: int
+    models: dict[str, State]
+
+
+def to_bytes(published: Published) -> bytes:
+    """The statistics as the content of a file.
+
+    Examples
+    --------
+    >>> published = Published(1, 1000, 2, {"": State({"n": 2})})
+    >>> from_bytes(to_bytes(published)) == published
+    True
+    """
+    shard, now, learned, models = published
+    about = msgspec.to_builtins(_About(shard, now, learned, list(models)))
+    parts = {str(i): state for i, state in enumerate(models.values())}
+    whole = State.join({"about": State(about), "models": State.join(parts)})
+    return zlib.compress(whole.to_bytes(), 1)
+
+
+def from_bytes(data: bytes) -> Published:
+    """The inverse of `to_bytes`.
+
+    Raises
+    ------
+    StateError
+        They are damaged, or something else.
+    """
+    try:
+        unpacked = zlib.decompressobj()
+        raw = unpacked.decompress(data, MOST_BYTES)
+        if unpacked.unconsumed_tail or not unpacked.eof:
+            raise StateError(f"expected statistics of at most {MOST_BYTES:,} bytes, got more")
+        whole = State.from_bytes(raw)
+        about = msgspec.convert(whole.nested("about").header, _About)
+        models = whole.nested("models")
+        names = {name: models.nested(str(i)) for i, name in enumerate(about.names)}
+        return Published(about.shard, about.now, about.learned, names)
+    except (zlib.error, msgspec.ValidationError) as error:
+        raise StateError(f"expected the statistics of a shard: {error!r}") from None
+
+
+def newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatistics | None:
+    """The newest complete statistics between two offsets of a partition; None if there are none.
+
+    It looks at the last records first, because a shard that was away may have missed many.
+    """
+    look = FIRST_LOOK
+    while True:
+        first = max(start, end - look)
+        found = _newest(log, partition, first, end)
+        if found is not None or first <= start:
+            return found
+        look *= 4
+
+
+def _newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatistics | None:
+    if start >= end:
+        return None
+    found: PeerStatistics | None = None
+    data: list[bytes] = []  # of the file whose parts are read
+    sha256, first = "", 0
+    for fetched in log.read({partition: start}, {partition: end}):
+        for offset, value in zip(fetched.offsets, fetched.values, strict=True):
+            try:
+                part = _decoder.decode(value or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if part.part == 0:
+                data, sha256, first = [], part.sha256, int(offset)
+            if part.sha256 != sha256 or part.part != len(data):
+                continue
+            data.append(part.data)
+            if len(data) == part.parts:
+                file = stored(b"".join(data))
+                if file.sha256 == sha256:  # else it is not what it says
+                    found = PeerStatistics(partition.number, first, int(offset) + 1, file)
+    return found
+
+
+def read(log: Log, topic: str, peer: PeerStatistics) -> Published:
+    """The statistics that a journal record names.
+
+    Raises
+    ------
+    TransportError
+        The topic no longer holds them.
+    StateError
+        They are no statistics of this shard.
+    """
+    partition = Partition(topic, peer.shard)
+    if log.beginning_offsets([partition])[partition] > peer.first:
+        raise TransportError(
+            f"{partition} no longer holds the statistics at offset {peer.first}, so this model "
+            f"cannot be rebuilt from its journal; keep {topic} as long as the inputs"
+        )
+    what = f"statistics of shard {peer.shard}"
+    published = from_bytes(joined_parts(log, partition, peer.file, peer.first, peer.end, what))
+    if published.shard != peer.shard:
+        raise StateError(f"expected the {what}, got those of shard {published.shard!r}")
+    return published

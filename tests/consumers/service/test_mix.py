@@ -1,0 +1,374 @@
+"""Shards that exchange what they have learned: one model, journaled and repeatable."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing, Partition
+from consumers.cluster.fleet import Fleet
+from consumers.config import Config
+from consumers.config.load import parse
+from consumers.journal.reader import entries
+from consumers.journal.records import MixRecord
+from consumers.service.live import LiveShard
+from consumers.service.recovery import about_of, rebuild, sources
+from consumers.shard.views import MixView
+from consumers.snapshots.exported import extracted, learned
+from consumers.snapshots.store import open_store
+from consumers.timetravel.relearn import learned_again, swap
+from consumers.timetravel.rollback import roll_back
+from consumers.transports import open_log
+from consumers.transports.placement import murmur2
+from stream import GaussianNB
+from tests.consumers.feeds import NOW, config_text, phishing
+
+FEATURES = sorted(phishing(1)[0][0])
+TOPICS = {"obs": 4, "ans": 4, "svc-predictions": 4, "svc-dead-letters": 1}
+
+
+def keyed(records: list[Any], first: int = 0) -> list[Outgoing]:
+    """Records and labels, in the partitions of their keys."""
+    out = []
+    for i, (x, y) in enumerate(records, first):
+        key = b"%d" % i
+        part = (murmur2(key) & 0x7FFFFFFF) % 4
+        value = json.dumps({"id": str(i), **x}).encode()
+        out.append(Outgoing("obs", key, value, NOW + 10 * i, (), part))
+        label = json.dumps({"id": str(i), "label": y}).encode()
+        out.append(Outgoing("ans", key, label, NOW + 10 * i + 300, (), part))
+    return out
+
+
+class Shards:
+    """A service of several shards on an embedded log, of which any can be drained alone."""
+
+    def __init__(self, directory: Any, shards: int = 2, more: str = "", mix: str = "1h") -> None:
+        self.directory, self.url = directory, f"sqlite:{directory / 'log.db'}"
+        self.shards, self.more, self.mix = shards, more, mix
+        self.model = 'type = "GaussianNB"'
+        self.log = open_log(self.url)
+        for topic, partitions in TOPICS.items():
+            self.log.create_topic(topic, partitions)
+        for topic in ("svc-journal", "svc-mix"):
+            self.log.create_topic(topic, shards)
+
+    @property
+    def config(self) -> Config:
+        mix = f'mix = "{self.mix}"\n' if self.mix else ""
+        text = config_text(self.url, FEATURES, 40, model=self.model)
+        text += f"\n[scale]\nshards = {self.shards}\n{mix}{self.more}"
+        return parse(text, directory=self.directory)
+
+    def run(self, *numbers: int) -> Fleet:
+        """Drain the inputs of these shards."""
+        stop = threading.Event()
+        opened = lambda: open_log(self.url)  # noqa: E731
+        fleet = Fleet(self.config, opened, stop, numbers, drain=True)
+        fleet.run()
+        return fleet
+
+    def rebuilt(self, shard: int) -> LiveShard:
+        """The shard from its journal alone."""
+        found = sources(self.config, self.log, shard)
+        end = self.log.end_offsets([found.journal])[found.journal]
+        return rebuild(self.config, self.log, found, None, end=end)
+
+    def relearn(self) -> None:
+        """Give all shards the present settings."""
+        ready = []
+        for number in range(self.shards):
+            found, store = sources(self.config, self.log, number), open_store(self.config, number)
+            ready.append(learned_again(self.config, self.log, found, store))
+        swap(self.config, self.log, ready, now=NOW, reason="test")
+
+    def rollback(self, shard: int, to: int) -> None:
+        """Remove what the journal has after this position."""
+        found = sources(self.config, self.log, shard)
+        live = rebuild(self.config, self.log, found, None, end=to)
+        with closing(self.log.owner("svc", shard, found.inputs)) as owner:
+            roll_back(self.log, owner, found, live, now=NOW, reason="test")
+
+    def mixes(self, shard: int) -> list[MixRecord]:
+        """The mixes of a shard, from its journal."""
+        journal = Partition("svc-journal", shard)
+        end = self.log.end_offsets([journal])[journal]
+        every = (entry for _, entry in entries(self.log, journal, 0, end))
+        return [entry for entry in every if isinstance(entry, MixRecord)]
+
+
+def whole(records: list[Any]) -> GaussianNB:
+    """One model that has seen all records."""
+    model = GaussianNB()
+    for x, y in records:
+        model.learn_one(x, y)
+    return model
+
+
+@pytest.mark.parametrize("shards", [2, 4])
+def test_shards_that_have_mixed_predict_as_one_model_that_saw_all(tmp_path, shards) -> None:
+    """Each publishes when it stops, and takes over what the others have when it starts."""
+    service, records = Shards(tmp_path, shards), phishing(600)
+    service.log.append(keyed(records))
+    for number in range(shards):
+        service.run(number)
+
+    service.run(*range(shards))
+
+    model = whole(records)
+    for number in range(shards):
+        learner = service.rebuilt(number).shard.learner
+        for x, _ in records[::20]:
+            expected = model.predict_proba_one(x)
+            assert learner.predict_proba_one(x) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_replay_repeats_every_prediction_of_the_mixed_model(tmp_path) -> None:
+    """Mixes in the middle of the stream are part of the journal: a rebuild has equal bits."""
+    service, records = Shards(tmp_path), phishing(600)
+    for first in range(0, 600, 150):
+        service.log.append(keyed(records[first : first + 150], first))
+        service.run(first // 150 % 2)
+        service.run(1 - first // 150 % 2)
+    assert len(service.mixes(0)) > 2
+    assert len(service.mixes(1)) > 2
+
+    for number in (0, 1):
+        live = service.rebuilt(number)  # raises where a hash differs
+        found = sources(service.config, service.log, number)
+        store = open_store(service.config, number)
+        end = service.log.end_offsets([found.journal])[found.journal]
+        warm = rebuild(service.config, service.log, found, store, end=end)
+        assert warm.snapshot is not None
+        assert warm.shard.fingerprint() == live.shard.fingerprint()
+        assert warm.chain == live.chain
+
+
+def test_a_class_that_only_another_shard_saw_is_predicted(tmp_path) -> None:
+    """As soon as it is mixed in, with the classes of all in the prediction."""
+    service, records = Shards(tmp_path), phishing(300)
+    odd = [(x, "rare") for x, _ in phishing(40)]
+    parts = {0: keyed(records), 1: keyed(odd, 1000)}
+    for number, records_of in parts.items():
+        service.log.append([r for r in records_of if (r.partition or 0) % 2 == number])
+    service.run(1)
+    service.run(0)
+
+    view = service.rebuilt(0).shard.view()
+
+    assert "rare" in view.quality.classes
+    assert view.mix is not None
+    assert view.mix.peers[1].learned > 0
+
+
+def test_what_does_not_fit_is_refused_and_the_shard_continues(tmp_path) -> None:
+    """Labels of another kind, and bytes that are no statistics."""
+    service = Shards(tmp_path, mix="")
+    numbers = [(x, i % 2) for i, (x, _) in enumerate(phishing(60))]
+    for number, records in ((0, phishing(60)), (1, numbers)):
+        sent = keyed(records, 500 * number)
+        service.log.append([r for r in sent if (r.partition or 0) % 2 == number])
+    service.log.append([Outgoing("svc-mix", b"model", b"no json", NOW, (), 1)])
+    service.run(0, 1)  # each has learned its own kind
+    service.mix = "1h"
+    service.relearn()
+    service.run(1)
+    service.run(0)
+
+    shard = service.rebuilt(0).shard
+
+    assert shard.view().mix == MixView({1: shard.mix.peers[1]}, {"label_kind": 1})
+    assert shard.learner.classes == [True, False]
+
+
+def test_a_replay_without_the_statistics_says_which_are_missing(tmp_path) -> None:
+    """The mix topic is kept as long as the inputs."""
+    service = Shards(tmp_path)
+    service.log.append(keyed(phishing(100)))
+    service.run(0)
+    service.run(1)
+    for _ in service.log.compactor().delete(Partition("svc-mix", 0), 1):
+        pass
+
+    with pytest.raises(TransportError, match="keep svc-mix as long as the inputs"):
+        service.rebuilt(1)
+
+
+def test_nothing_is_written_while_nothing_is_new(tmp_path) -> None:
+    """A mix without news is no journal record."""
+    service = Shards(tmp_path)
+    service.log.append(keyed(phishing(100)))
+    service.run(0)
+    service.run(1)
+    service.run(0)
+    before = len(service.mixes(0))
+
+    service.run(0)
+
+    added = service.mixes(0)[before:]
+    assert all(not entry.peers for entry in added)
+    assert len(added) <= 1  # the own statistics, once after a start
+
+
+def test_relearn_turns_the_mix_on_and_off(tmp_path) -> None:
+    """It is one of the settings that a relearn may change; without one it is refused."""
+    service, records = Shards(tmp_path, mix=""), phishing(200)
+    service.log.append(keyed(records))
+    service.run(0, 1)
+    service.mix = "1h"
+    with pytest.raises(ConfigError, match="relearn"):
+        service.run(0)
+
+    service.relearn()
+    service.run(0)
+    service.run(1)
+    service.run(0)
+    model, learner = whole(records), service.rebuilt(0).shard.learner
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+
+    service.mix = ""
+    service.relearn()
+    service.run(0)
+    assert service.rebuilt(0).shard.view().mix is None
+
+
+def test_the_metrics_show_the_mix(tmp_path) -> None:
+    """Peers, their labels, their age, and what was refused."""
+    service = Shards(tmp_path)
+    service.log.append(keyed(phishing(200)))
+    service.run(0)
+
+    registry = service.run(1).registry
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"headwater_mix_{name}", {"shard": "1", **labels})
+
+    assert value("peers") == 1
+    assert value("peer_labels") == service.rebuilt(0).shard.learned
+    assert (value("age_seconds") or -1) >= 0
+    assert value("refused_total", reason="model") == 0
+
+
+@pytest.mark.parametrize(
+    ("shards", "model", "more", "says"),
+    [
+        (1, "GaussianNB", "", "there is one; remove mix"),
+        (2, "KNNClassifier", "", "KNNClassifier merges exactly"),
+        (
+            2,
+            "GaussianNB",
+            '[drift]\ndetectors = [{on = "error", type = "ADWIN"}]\naction = "reset"\n',
+            "restarts the model",
+        ),
+    ],
+)
+def test_what_cannot_mix_is_refused_by_name(tmp_path, shards, model, more, says) -> None:
+    """Before anything is consumed, saying what to change."""
+    service = Shards(tmp_path, 2)
+    service.log.append(keyed(phishing(10)))
+    service.shards, service.more, service.model = shards, more, f'type = "{model}"'
+    with pytest.raises(ConfigError, match=says):
+        service.run(0)
+
+
+class Failing:
+    """A log whose owners fail at their next mix, before or after it is committed."""
+
+    def __init__(self, log: Any, *, after: bool) -> None:
+        self._log, self._after, self.left = log, after, 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def owner(self, *args: Any) -> Any:
+        return FailingOwner(self, self._log.owner(*args))
+
+
+class FailingOwner:
+    """The owner of a `Failing` log."""
+
+    fenced = ""
+
+    def __init__(self, log: Failing, owner: Any) -> None:
+        self._log, self._owner = log, owner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._owner, name)
+
+    def commit(self, records: Any, journal: Outgoing, positions: Any) -> int:
+        failing = self._log.left > 0 and b'"kind":"mix"' in (journal.value or b"")
+        self._log.left -= failing
+        if failing and not self._log._after:
+            raise TransportError("the broker is away")
+        at = self._owner.commit(records, journal, positions)
+        if failing:
+            raise TransportError("the broker answered too late")
+        return int(at)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failure_during_a_mix_costs_nothing(tmp_path, after) -> None:
+    """Whether it was committed or not: each prediction once, and the journal is repeatable."""
+    service, records = Shards(tmp_path), phishing(300)
+    service.log.append(keyed(records))
+    service.run(1)
+    stop, failing = threading.Event(), list[Failing]()
+
+    def opened() -> Any:
+        failing.append(Failing(open_log(service.url), after=after))
+        return failing[-1]
+
+    Fleet(service.config, opened, stop, (0,), drain=True).run()
+
+    assert sum(2 - log.left for log in failing) >= 2
+    service.rebuilt(0)  # raises where a hash differs
+    parts = [Partition("svc-predictions", n) for n in range(4)]
+    chunks = service.log.read(service.log.beginning_offsets(parts), service.log.end_offsets(parts))
+    ids = [json.loads(value)["id"] for chunk in chunks for value in chunk.values]
+    assert sorted(ids, key=int) == [str(i) for i in range(300)]
+    for x, _ in records[::20]:
+        expected = whole(records).predict_proba_one(x)
+        learner = service.rebuilt(0).shard.learner
+        assert learner.predict_proba_one(x) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_rollback_removes_what_this_shard_learned_and_takes_the_others_again(tmp_path) -> None:
+    """What was mixed in within the removed span comes back with the next mix."""
+    service, records = Shards(tmp_path), phishing(400)
+    service.log.append(keyed(records[:200]))
+    service.run(0)
+    end = service.log.end_offsets([Partition("svc-journal", 0)])[Partition("svc-journal", 0)]
+    service.log.append(keyed(records[200:], 200))
+    service.run(1)
+    service.run(0)
+
+    service.rollback(0, to=end)
+    service.run(0)
+
+    kept = [i for i in range(400) if i < 200 or (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
+    model = whole([records[i] for i in kept])
+    learner = service.rebuilt(0).shard.learner
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+
+
+def test_an_export_of_a_mixed_model_is_the_merge_without_the_mix(tmp_path) -> None:
+    """So it can be imported by a service of one shard."""
+    service, records = Shards(tmp_path), phishing(300)
+    service.log.append(keyed(records))
+    for number in (0, 1, 0):
+        service.run(number)
+    live = service.rebuilt(0)
+
+    info, state = extracted(about_of(service.config, live), live.shard.to_state())
+
+    learner = learned(info, state)
+    assert isinstance(learner, GaussianNB)
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == live.shard.learner.predict_proba_one(x)
