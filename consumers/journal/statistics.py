@@ -82,8 +82,11 @@ def from_bytes(data: bytes) -> Published:
         raise StateError(f"expected the statistics of a shard: {error!r}") from None
 
 
-def newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatistics | None:
-    """The newest complete statistics between two offsets of a partition; None if there are none.
+def newest(
+    log: Log, partition: Partition, start: int, end: int
+) -> tuple[PeerStatistics, bytes] | None:
+    """The newest complete statistics between two offsets of a partition: what a journal record
+    names, and the file; None if there are none.
 
     It looks at the last records first, because a shard that was away may have missed many.
     """
@@ -96,10 +99,12 @@ def newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatisti
         look *= 4
 
 
-def _newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatistics | None:
+def _newest(
+    log: Log, partition: Partition, start: int, end: int
+) -> tuple[PeerStatistics, bytes] | None:
     if start >= end:
         return None
-    found: PeerStatistics | None = None
+    found: tuple[PeerStatistics, bytes] | None = None
     data: list[bytes] = []  # of the file whose parts are read
     sha256, first = "", 0
     for fetched in log.read({partition: start}, {partition: end}):
@@ -114,21 +119,20 @@ def _newest(log: Log, partition: Partition, start: int, end: int) -> PeerStatist
                 continue
             data.append(part.data)
             if len(data) == part.parts:
-                file = stored(b"".join(data))
-                if file.sha256 == sha256:  # else it is not what it says
-                    found = PeerStatistics(partition.number, first, int(offset) + 1, file)
+                whole = b"".join(data)
+                peer = PeerStatistics(partition.number, first, int(offset) + 1, stored(whole))
+                if peer.file.sha256 == sha256:  # else it is not what it says
+                    found = peer, whole
     return found
 
 
-def read(log: Log, topic: str, peer: PeerStatistics) -> Published:
-    """The statistics that a journal record names.
+def read(log: Log, topic: str, peer: PeerStatistics) -> bytes:
+    """The file that a journal record names.
 
     Raises
     ------
     TransportError
-        The topic no longer holds them.
-    StateError
-        They are no statistics of this shard.
+        The topic no longer holds it.
     """
     partition = Partition(topic, peer.shard)
     if log.beginning_offsets([partition])[partition] > peer.first:
@@ -137,7 +141,4 @@ def read(log: Log, topic: str, peer: PeerStatistics) -> Published:
             f"cannot be rebuilt from its journal; keep {topic} as long as the inputs"
         )
     what = f"statistics of shard {peer.shard}"
-    published = from_bytes(joined_parts(log, partition, peer.file, peer.first, peer.end, what))
-    if published.shard != peer.shard:
-        raise StateError(f"expected the {what}, got those of shard {published.shard!r}")
-    return published
+    return joined_parts(log, partition, peer.file, peer.first, peer.end, what)

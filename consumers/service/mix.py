@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
@@ -24,35 +25,47 @@ from consumers.journal.model_parts import parts_of
 from consumers.journal.records import MixRecord, PeerStatistics
 from consumers.journal.statistics import Published
 from consumers.service.live import LiveShard, Sources
-from consumers.shard.shard import Shard
 from consumers.shard.views import Peer
 from consumers.transports.protocol import Log, Owner
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["Mixer", "apply_mix"]
+__all__ = ["Mix", "Mixer", "taken"]
 
 log = logging.getLogger("headwater")
 
 
-def apply_mix(of: Log, topic: str, peers: Sequence[PeerStatistics], shard: Shard) -> None:
-    """Predict with these statistics of other shards from now on.
+Taken = dict[int, tuple[Peer, Mapping[str, State]]]
+
+
+class Mix(NamedTuple):
+    """What a mix will change: the statistics to publish, and those of others that count from here
+    on, as a journal record names them and as read."""
+
+    outputs: list[Outgoing]
+    peers: list[PeerStatistics]
+    taken: Taken
+
+
+def taken(of: Log, topic: str, peers: Sequence[PeerStatistics]) -> Taken:
+    """The statistics that a journal record names, as `ShardMix.take` takes them.
 
     Raises
     ------
     TransportError
         The topic no longer holds them.
     """
-    if not shard.mix.active:
-        return  # with these settings it does not mix
-    taken = {}
-    for peer in peers:
-        try:
-            found = statistics.read(of, topic, peer)
-        except StateError:
-            found = Published(peer.shard, 0, 0, {"": State()})  # of no model: refused
-        taken[peer.shard] = Peer(peer.end, found.now, found.learned), found.models
-    shard.mix.take(taken)
+    return dict(_taken(peer, statistics.read(of, topic, peer)) for peer in peers)
+
+
+def _taken(peer: PeerStatistics, data: bytes) -> tuple[int, tuple[Peer, Mapping[str, State]]]:
+    try:
+        found = statistics.from_bytes(data)
+        if found.shard != peer.shard:
+            raise StateError(f"expected those of shard {peer.shard}, got {found.shard}")
+    except StateError:
+        found = Published(peer.shard, 0, 0, {"": State()})  # of no model, so it is refused
+    return peer.shard, (Peer(peer.end, found.now, found.learned), found.models)
 
 
 class Mixer:
@@ -84,15 +97,37 @@ class Mixer:
         self._next = 0.0
         self._published: tuple[int, int] | None = None  # learned and corrected labels by then
         self._taken = False
-        shards = range(config.scale.shards)
-        self._others = [Partition(self._topic, n) for n in shards if n != live.shard.spec.number]
+        self._looked: dict[Partition, int] = {}  # where a partition has nothing new before
+        self._own = Partition(self._topic, live.shard.spec.number)
+        every = (Partition(self._topic, n) for n in range(config.scale.shards))
+        self._others = [partition for partition in every if partition != self._own]
 
     def due(self) -> bool:
         """Whether it is time for a mix."""
         return self._clock() >= self._next
 
-    def step(self, now: int) -> bool:
-        """Publish, and take over what is new. False if nothing is.
+    def look(self) -> Mix | None:
+        """What is new, here and in the log; None if nothing is. Nothing changes.
+
+        Raises
+        ------
+        TransportError
+            From the log.
+        """
+        self._next = self._clock() + self._seconds
+        at, ends = self._learned(), self._log.end_offsets([self._own, *self._others])
+        outputs: list[Outgoing] = []
+        # A rollback may have removed all that was learned and published.
+        if at != self._published and (any(at) or ends[self._own]):
+            outputs = self._statistics()
+        newer = self._newer(ends)
+        if not newer and not outputs:
+            return None
+        read = dict(_taken(peer, data) for peer, data in newer)
+        return Mix(outputs, [peer for peer, _ in newer], read)
+
+    def make(self, mix: Mix, now: int) -> None:
+        """Publish the own statistics, and predict with those of the others.
 
         Parameters
         ----------
@@ -102,64 +137,57 @@ class Mixer:
         Raises
         ------
         FencedError, TransportError
-            From the owner and the log. The shard in memory may then be ahead of the log and must be
-            discarded.
+            From the owner. The shard in memory is then ahead of the log and must be discarded.
         """
-        self._next = self._clock() + self._seconds
-        live, shard = self._live, self._live.shard
-        at = self._learned()
-        peers, outputs = self._newer(), list[Outgoing]()
+        live, at = self._live, self._learned()
+        live.shard.mix.take(mix.taken)
         now = max(now, live.now)
-        if at != self._published and at != (0, 0):
-            outputs = self._own(now)
-        if not peers and not outputs:
-            return False
-        apply_mix(self._log, self._topic, peers, shard)
-        entry = MixRecord(live.seq + 1, now, live.chain, peers, live.entry.settings)
+        entry = MixRecord(live.seq + 1, now, live.chain, mix.peers, live.entry.settings)
         record = journal.written(entry, self._journal, now)
-        offset = self._owner.commit(outputs, record, shard.positions)
+        offset = self._owner.commit(mix.outputs, record, live.shard.positions)
         live.advance_past(entry, offset)
-        self._report(outputs, peers)
-        if outputs:
+        self._report(mix)
+        if mix.outputs:
             self._published = at
-        return True
 
     def _learned(self) -> tuple[int, int]:
         shard = self._live.shard
         return shard.learned, shard.join.outcomes["corrected"]
 
-    def _newer(self) -> list[PeerStatistics]:
+    def _newer(self, ends: Mapping[Partition, int]) -> list[tuple[PeerStatistics, bytes]]:
         """The newest statistics of each other shard that were not taken over yet."""
-        known = self._live.shard.mix.peers
-        ends = self._log.end_offsets(self._others)
-        begins: dict[Partition, int] = {}
+        known, begins = self._live.shard.mix.peers, dict[Partition, int]()
         found = []
         for partition in self._others:
             start = known[partition.number].end if partition.number in known else 0
+            start = max(start, self._looked.get(partition, 0))
             if start >= ends[partition]:
                 continue
             begins = begins or self._log.beginning_offsets(self._others)
             first = max(start, begins[partition])
-            found.append(statistics.newest(self._log, partition, first, ends[partition]))
-        return [peer for peer in found if peer is not None]
+            newest = statistics.newest(self._log, partition, first, ends[partition])
+            if newest is not None:
+                found.append(newest)
+            else:  # the marker of a transaction, which is no record
+                self._looked[partition] = ends[partition]
+        return found
 
-    def _own(self, now: int) -> list[Outgoing]:
-        shard = self._live.shard
-        number = shard.spec.number
-        published = Published(number, now, shard.learned, shard.mix.statistics())
-        data = statistics.to_bytes(published)
-        return list(parts_of(data, Partition(self._topic, number), now))
+    def _statistics(self) -> list[Outgoing]:
+        """What this shard has learned, as records of its partition."""
+        shard, now = self._live.shard, self._live.now
+        published = Published(self._own.number, now, shard.learned, shard.mix.statistics())
+        return list(parts_of(statistics.to_bytes(published), self._own, now))
 
-    def _report(self, outputs: Sequence[Outgoing], peers: Sequence[PeerStatistics]) -> None:
+    def _report(self, mix: Mix) -> None:
         """The first mix of a start, as a line in the log."""
-        if self._published is None and outputs:
-            size = sum(len(record.value or b"") for record in outputs)
+        if self._published is None and mix.outputs:
+            size = sum(len(record.value or b"") for record in mix.outputs)
             log.info(
                 "publishes what it has learned to %s, %s at present",
                 self._topic,
                 counted(size, "byte"),
             )
-        if peers and not self._taken:
+        if mix.peers and not self._taken:
             self._taken = True
             known = self._live.shard.mix.peers.values()
             log.info(

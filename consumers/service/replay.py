@@ -36,7 +36,7 @@ from consumers.service.live import (
     linked,
     move_inputs,
 )
-from consumers.service.mix import apply_mix
+from consumers.service.mix import taken
 from consumers.shard.batches import NOTHING, Explained
 from consumers.shard.pieces import EarlierPieces
 from consumers.shard.shard import Outcome, Shard
@@ -107,8 +107,8 @@ def steps(
                     raise _missing(found.journal, live, entry.seq, at)
                 if cut or not isinstance(entry, CommitRecord):
                     apply_skipped(entry, live, cut=cut)
-                    if isinstance(entry, MixRecord) and not cut:
-                        apply_mix(log, found.mix, entry.peers, live.shard)
+                    if isinstance(entry, MixRecord) and not cut and live.shard.mix.active:
+                        live.shard.mix.take(taken(log, found.mix, entry.peers))
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += outcome.batch.messages

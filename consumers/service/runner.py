@@ -34,7 +34,7 @@ from consumers.base.errors import (
 )
 from consumers.base.failpoints import reach
 from consumers.base.health import Health
-from consumers.base.records import Batch, Partition
+from consumers.base.records import Batch, Partition, Uncommitted
 from consumers.config import Config
 from consumers.config.units import counted, duration_ms
 from consumers.journal.merge import Merge
@@ -43,7 +43,7 @@ from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
-from consumers.service.mix import Mixer
+from consumers.service.mix import Mix, Mixer
 from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
@@ -384,18 +384,12 @@ class Runner:
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
                 stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
-                if mixer is not None and mixer.due() and not (grown or stopped):
-                    self._mix(mixer, live, clock)
+                mix = None if mixer is None or not mixer.due() else mixer.look()
             if grown or stopped:
                 break
-            self._telemetry.ends(ends)
-            self.status_feed.reached(ends)
-            self._telemetry.uncommitted(uncommitted)
-            self._event_logger.uncommitted(uncommitted)
-            self.status_feed.questions.answer(live.shard, time.monotonic)
-            if self._config.serve.enabled and self._config.http.enabled:
-                at = found.journal, live.position
-                self.status_feed.copies.offer(*at, partial(live.shard.copied, *at))
+            if mixer is not None and mix is not None:
+                self._mix(mixer, mix, live, clock)
+            self._show(live, found, ends, uncommitted)
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break
@@ -423,12 +417,29 @@ class Runner:
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break
-        if mixer is not None and not grown:
-            self._mix(mixer, live, live.now)  # so that the others have all that it has learned
+        if mixer is not None and not grown and (mix := mixer.look()) is not None:
+            self._mix(mixer, mix, live, live.now)  # so that the others have all that it has learned
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
         return grown
+
+    def _show(
+        self,
+        live: LiveShard,
+        found: Sources,
+        ends: Mapping[Partition, int],
+        uncommitted: Mapping[Partition, Uncommitted],
+    ) -> None:
+        """Pass on what is known of the inputs, and answer questions to the model."""
+        self._telemetry.ends(ends)
+        self.status_feed.reached(ends)
+        self._telemetry.uncommitted(uncommitted)
+        self._event_logger.uncommitted(uncommitted)
+        self.status_feed.questions.answer(live.shard, time.monotonic)
+        if self._config.serve.enabled and self._config.http.enabled:
+            at = found.journal, live.position
+            self.status_feed.copies.offer(*at, partial(live.shard.copied, *at))
 
     @contextmanager
     def _keeping(self, due: SnapshotDue, live: LiveShard, writer: SnapshotWriter) -> Iterator[None]:
@@ -489,12 +500,12 @@ class Runner:
         for subscriber in (*self._subscribers, last):
             subscriber(event, view)
 
-    def _mix(self, mixer: Mixer, live: LiveShard, now: int) -> None:
-        """Exchange statistics with the other shards, and show the shard as it is afterwards."""
-        if mixer.step(now):
-            self._view = view = self._guesses.looked(live.shard.view())
-            if view.mix is not None and view.mix.oldest is not None:
-                self._telemetry.mixed(view.mix.oldest)
+    def _mix(self, mixer: Mixer, mix: Mix, live: LiveShard, now: int) -> None:
+        """Make a mix, and show the shard as it is afterwards."""
+        mixer.make(mix, now)
+        self._view = view = self._guesses.looked(live.shard.view())
+        if view.mix is not None and view.mix.oldest is not None:
+            self._telemetry.mixed(view.mix.oldest)
 
     def _turn(self) -> None:
         """Note that the loop has polled its inputs."""

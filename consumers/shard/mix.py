@@ -60,8 +60,10 @@ class ShardMix:
         Parameters
         ----------
         published
-            Shard to what was read of it, and its statistics by model.
+            Shard to what was read of it, and its statistics by model. Without any nothing changes.
         """
+        if not published or not self.active:
+            return
         models = dict(self._models())
         loaded: dict[str, dict[int, list[Learner]]] = {name: {} for name in models}
         for shard, (peer, states) in sorted(published.items()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,102 +11,15 @@ import pytest
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.cluster.fleet import Fleet
-from consumers.config import Config
-from consumers.config.load import parse
-from consumers.journal.reader import entries
-from consumers.journal.records import MixRecord
-from consumers.service.live import LiveShard
 from consumers.service.recovery import about_of, rebuild, sources
 from consumers.shard.views import MixView
 from consumers.snapshots.exported import extracted, learned
 from consumers.snapshots.store import open_store
-from consumers.timetravel.relearn import learned_again, swap
-from consumers.timetravel.rollback import roll_back
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from stream import GaussianNB
-from tests.consumers.feeds import NOW, config_text, phishing
-
-FEATURES = sorted(phishing(1)[0][0])
-TOPICS = {"obs": 4, "ans": 4, "svc-predictions": 4, "svc-dead-letters": 1}
-
-
-def keyed(records: list[Any], first: int = 0) -> list[Outgoing]:
-    """Records and labels, in the partitions of their keys."""
-    out = []
-    for i, (x, y) in enumerate(records, first):
-        key = b"%d" % i
-        part = (murmur2(key) & 0x7FFFFFFF) % 4
-        value = json.dumps({"id": str(i), **x}).encode()
-        out.append(Outgoing("obs", key, value, NOW + 10 * i, (), part))
-        label = json.dumps({"id": str(i), "label": y}).encode()
-        out.append(Outgoing("ans", key, label, NOW + 10 * i + 300, (), part))
-    return out
-
-
-class Shards:
-    """A service of several shards on an embedded log, of which any can be drained alone."""
-
-    def __init__(self, directory: Any, shards: int = 2, more: str = "", mix: str = "1h") -> None:
-        self.directory, self.url = directory, f"sqlite:{directory / 'log.db'}"
-        self.shards, self.more, self.mix = shards, more, mix
-        self.model = 'type = "GaussianNB"'
-        self.log = open_log(self.url)
-        for topic, partitions in TOPICS.items():
-            self.log.create_topic(topic, partitions)
-        for topic in ("svc-journal", "svc-mix"):
-            self.log.create_topic(topic, shards)
-
-    @property
-    def config(self) -> Config:
-        mix = f'mix = "{self.mix}"\n' if self.mix else ""
-        text = config_text(self.url, FEATURES, 40, model=self.model)
-        text += f"\n[scale]\nshards = {self.shards}\n{mix}{self.more}"
-        return parse(text, directory=self.directory)
-
-    def run(self, *numbers: int) -> Fleet:
-        """Drain the inputs of these shards."""
-        stop = threading.Event()
-        opened = lambda: open_log(self.url)  # noqa: E731
-        fleet = Fleet(self.config, opened, stop, numbers, drain=True)
-        fleet.run()
-        return fleet
-
-    def rebuilt(self, shard: int) -> LiveShard:
-        """The shard from its journal alone."""
-        found = sources(self.config, self.log, shard)
-        end = self.log.end_offsets([found.journal])[found.journal]
-        return rebuild(self.config, self.log, found, None, end=end)
-
-    def relearn(self) -> None:
-        """Give all shards the present settings."""
-        ready = []
-        for number in range(self.shards):
-            found, store = sources(self.config, self.log, number), open_store(self.config, number)
-            ready.append(learned_again(self.config, self.log, found, store))
-        swap(self.config, self.log, ready, now=NOW, reason="test")
-
-    def rollback(self, shard: int, to: int) -> None:
-        """Remove what the journal has after this position."""
-        found = sources(self.config, self.log, shard)
-        live = rebuild(self.config, self.log, found, None, end=to)
-        with closing(self.log.owner("svc", shard, found.inputs)) as owner:
-            roll_back(self.log, owner, found, live, now=NOW, reason="test")
-
-    def mixes(self, shard: int) -> list[MixRecord]:
-        """The mixes of a shard, from its journal."""
-        journal = Partition("svc-journal", shard)
-        end = self.log.end_offsets([journal])[journal]
-        every = (entry for _, entry in entries(self.log, journal, 0, end))
-        return [entry for entry in every if isinstance(entry, MixRecord)]
-
-
-def whole(records: list[Any]) -> GaussianNB:
-    """One model that has seen all records."""
-    model = GaussianNB()
-    for x, y in records:
-        model.learn_one(x, y)
-    return model
+from tests.consumers.feeds import NOW, phishing
+from tests.consumers.service.shards import Attack, Failing, Shards, keyed, whole
 
 
 @pytest.mark.parametrize("shards", [2, 4])
@@ -277,41 +189,6 @@ def test_what_cannot_mix_is_refused_by_name(tmp_path, shards, model, more, says)
         service.run(0)
 
 
-class Failing:
-    """A log whose owners fail at their next mix, before or after it is committed."""
-
-    def __init__(self, log: Any, *, after: bool) -> None:
-        self._log, self._after, self.left = log, after, 2
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
-
-    def owner(self, *args: Any) -> Any:
-        return FailingOwner(self, self._log.owner(*args))
-
-
-class FailingOwner:
-    """The owner of a `Failing` log."""
-
-    fenced = ""
-
-    def __init__(self, log: Failing, owner: Any) -> None:
-        self._log, self._owner = log, owner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._owner, name)
-
-    def commit(self, records: Any, journal: Outgoing, positions: Any) -> int:
-        failing = self._log.left > 0 and b'"kind":"mix"' in (journal.value or b"")
-        self._log.left -= failing
-        if failing and not self._log._after:
-            raise TransportError("the broker is away")
-        at = self._owner.commit(records, journal, positions)
-        if failing:
-            raise TransportError("the broker answered too late")
-        return int(at)
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_a_failure_during_a_mix_costs_nothing(tmp_path, after) -> None:
     """Whether it was committed or not: each prediction once, and the journal is repeatable."""
@@ -336,6 +213,12 @@ def test_a_failure_during_a_mix_costs_nothing(tmp_path, after) -> None:
         expected = whole(records).predict_proba_one(x)
         learner = service.rebuilt(0).shard.learner
         assert learner.predict_proba_one(x) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_events_leave_one_model_of_the_records_that_are_left(tmp_path, seed) -> None:
+    """Failures at a mix, lost snapshots and rollbacks, compared with a learner without shards."""
+    assert Attack(seed, tmp_path).violations() == []
 
 
 def test_a_rollback_removes_what_this_shard_learned_and_takes_the_others_again(tmp_path) -> None:
