@@ -67,12 +67,8 @@ def import_(
     url = settings.input.transport
     if transport_of(url).private:
         raise ConfigError(f"import needs a log that outlives this command, got {url}")
-    if settings.scale.mix is not None:
-        raise ConfigError(
-            "[scale] mix and an imported model exclude each other: each shard would begin with "
-            "the model, and the mix would count it once for each; remove mix, or use one shard"
-        )
     try:
+        _check_alone(settings)
         content = _counted(settings, file) if bogofilter else _content(file)
         model = checked(settings, content, unsigned=unsigned)
     except (ConfigError, SnapshotError) as error:
@@ -93,6 +89,17 @@ def import_(
         "seconds": time.perf_counter() - began,
     }
     _report(result, model, as_json=as_json)
+
+
+def _check_alone(config: Config) -> None:
+    """ConfigError if several shards would begin with the model and then exchange it."""
+    from consumers.base.errors import ConfigError
+
+    if config.scale.mix is not None:
+        raise ConfigError(
+            "[scale] mix and an imported model exclude each other: each shard would begin with "
+            "the model, and the mix would count it once for each; remove mix, or use one shard"
+        )
 
 
 def _counted(config: Config, file: Path) -> bytes:

@@ -20,7 +20,7 @@ from consumers.transports.protocol import Log
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["Published", "from_bytes", "newest", "read", "to_bytes"]
+__all__ = ["Statistics", "from_bytes", "newest", "read", "to_bytes"]
 
 FIRST_LOOK = 64  # records before the end of a partition; four times as many in each further look
 
@@ -34,7 +34,7 @@ class _About(msgspec.Struct):
     names: list[str]
 
 
-class Published(NamedTuple):
+class Statistics(NamedTuple):
     """The statistics of a shard: its number and clock (ms), how many labels it has learned, and the
     statistics of each model that mixes, by its name."""
 
@@ -44,12 +44,12 @@ class Published(NamedTuple):
     models: dict[str, State]
 
 
-def to_bytes(published: Published) -> bytes:
+def to_bytes(published: Statistics) -> bytes:
     """The statistics as the content of a file.
 
     Examples
     --------
-    >>> published = Published(1, 1000, 2, {"": State({"n": 2})})
+    >>> published = Statistics(1, 1000, 2, {"": State({"n": 2})})
     >>> from_bytes(to_bytes(published)) == published
     True
     """
@@ -60,7 +60,7 @@ def to_bytes(published: Published) -> bytes:
     return zlib.compress(whole.to_bytes(), 1)
 
 
-def from_bytes(data: bytes) -> Published:
+def from_bytes(data: bytes) -> Statistics:
     """The inverse of `to_bytes`.
 
     Raises
@@ -77,7 +77,7 @@ def from_bytes(data: bytes) -> Published:
         about = msgspec.convert(whole.nested("about").header, _About)
         models = whole.nested("models")
         names = {name: models.nested(str(i)) for i, name in enumerate(about.names)}
-        return Published(about.shard, about.now, about.learned, names)
+        return Statistics(about.shard, about.now, about.learned, names)
     except (zlib.error, msgspec.ValidationError) as error:
         raise StateError(f"expected the statistics of a shard: {error!r}") from None
 
@@ -86,7 +86,7 @@ def newest(
     log: Log, partition: Partition, start: int, end: int
 ) -> tuple[PeerStatistics, bytes] | None:
     """The newest complete statistics between two offsets of a partition: what a journal record
-    names, and the file; None if there are none.
+    names, and the file; None if it finds no such file.
 
     It looks at the last records first, because a shard that was away may have missed many.
     """

@@ -23,7 +23,7 @@ from consumers.journal import records as journal
 from consumers.journal import statistics
 from consumers.journal.model_parts import parts_of
 from consumers.journal.records import MixRecord, PeerStatistics
-from consumers.journal.statistics import Published
+from consumers.journal.statistics import Statistics
 from consumers.service.live import LiveShard, Sources
 from consumers.shard.views import Peer
 from consumers.transports.protocol import Log, Owner
@@ -64,7 +64,7 @@ def _taken(peer: PeerStatistics, data: bytes) -> tuple[int, tuple[Peer, Mapping[
         if found.shard != peer.shard:
             raise StateError(f"expected those of shard {peer.shard}, got {found.shard}")
     except StateError:
-        found = Published(peer.shard, 0, 0, {"": State()})  # of no model, so it is refused
+        found = Statistics(peer.shard, 0, 0, {"": State()})  # of no model, so it is refused
     return peer.shard, (Peer(peer.end, found.now, found.learned), found.models)
 
 
@@ -175,7 +175,7 @@ class Mixer:
     def _statistics(self) -> list[Outgoing]:
         """What this shard has learned, as records of its partition."""
         shard, now = self._live.shard, self._live.now
-        published = Published(self._own.number, now, shard.learned, shard.mix.statistics())
+        published = Statistics(self._own.number, now, shard.learned, shard.mix.statistics())
         return list(parts_of(statistics.to_bytes(published), self._own, now))
 
     def _report(self, mix: Mix) -> None:

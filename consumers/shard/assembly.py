@@ -52,10 +52,9 @@ def shard_of(
     """The empty shard of a configuration. `defaults`: those of its journal, or of this version.
     `wire`: by default the configured wire format. `learned`: the state of the model with which it
     begins; `imported`: the origin of that, and its labels."""
-    # Bounds and default smoothing decide what is learned, so a journal keeps its first rules.
-    first, wire = join_rules == 1, config.input.format if wire is None else wire
-    defaults = Defaults(first, auto_of(schema)) if defaults is None else defaults
-    learner, classes = _learner(config, schema, defaults, number, first=first)
+    wire = config.input.format if wire is None else wire
+    defaults = Defaults(join_rules == 1, auto_of(schema)) if defaults is None else defaults
+    learner, classes = _learner(config, schema, defaults, number, join_rules)
     if learned is not None:
         learner.load_state(learned)
     spec = ShardSpec(
@@ -106,14 +105,14 @@ def shard_of(
 
 
 def _learner(
-    config: Config, schema: Schema, defaults: Defaults, number: int, *, first: bool
+    config: Config, schema: Schema, defaults: Defaults, number: int, join_rules: int
 ) -> tuple[Learner, int]:
     """The empty learner, and how many classes it may have."""
     learner = build(config.model, defaults)
     if config.scale.mix is not None:
         learner = mixed(config.model, learner, number, config.scale.shards)
     check_numeric_fields(config.model, schema)
-    if first:
+    if join_rules == 1:  # bounds decide what is learned, so a journal keeps its first rules
         return learner, classes_that_fit(config.model, learner)
     return learner, limited(config.model, learner, schema)
 
