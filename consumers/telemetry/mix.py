@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from consumers.shard.views import MIX_REFUSALS, MixView
 from consumers.telemetry.process import age
@@ -23,10 +23,11 @@ def _of(value: Callable[[MixView], float]) -> Read:
     return read
 
 
-def _refused(look: ScrapeView) -> Iterator[Sample]:
+def _refused(look: ScrapeView) -> list[Sample] | None:
     mix = look.view.mix
-    for reason in () if mix is None else MIX_REFUSALS:
-        yield (*look.shard, reason), 0 if mix is None else mix.refused.get(reason, 0)
+    if mix is None:
+        return None
+    return [((*look.shard, reason), mix.refused.get(reason, 0)) for reason in MIX_REFUSALS]
 
 
 MIX_METRICS = (

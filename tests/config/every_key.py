@@ -85,6 +85,7 @@ EXAMPLES: dict[str, Any] = {
     "journal.retention": "3d",
     "commit.max_bytes": "2MiB",
     "commit.max_records": 700,
+    "scale.mix": "7s",
     "snapshots.copy_to": f"file:///mount?token={TOKEN}",
     "snapshots.key": "${file:signing-key}",
     "serve.read_token": "${file:read-token}",
@@ -104,13 +105,13 @@ BUDGET = "max_false_positive_rate"
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "token", BUDGET, *SILENCE, *AVRO},
+        {"pipeline", "trust_pickle", "seed", "token", "mix", BUDGET, *SILENCE, *AVRO},
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "action", "explain", "token"),
-            *(BUDGET, "mail"),
+            *(BUDGET, "mail", "mix"),
         },
     ),
     "budget": (
@@ -123,13 +124,23 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
-        {"pipeline", "trust_pickle", "seed", "corrections", "token", "mail", BUDGET, *SILENCE},
+        {
+            "pipeline",
+            "trust_pickle",
+            "seed",
+            "corrections",
+            "token",
+            "mail",
+            "mix",
+            BUDGET,
+            *SILENCE,
+        },
     ),
     "river": (
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
         {
             *("bins", "parameters", "corrections", "explain", "username", "password", "mail"),
-            *(BUDGET, *SILENCE),
+            *(BUDGET, "mix", *SILENCE),
         },
     ),
 }

@@ -139,6 +139,7 @@ def test_every_metric_has_one_reader_and_every_fact_of_the_process_an_entry() ->
     told.committed(commit(), view())
     told.snapshot_written(990.0)
     told.snapshot_failed("copy")
+    told.mixed(980_000)
     told.replay_remaining(0)
     told.unread(2)
     page_of = Page("mail", lambda: Health("live"), dict)
@@ -150,7 +151,7 @@ def test_every_metric_has_one_reader_and_every_fact_of_the_process_an_entry() ->
         {*facts.counts, *facts.values, *facts.times, *facts.histograms}
         for facts in (told.facts, page_of.facts)
     )
-    assert len(shard) == 10
+    assert len(shard) == 11
     assert shard <= of_process
     assert server == of_server
     readers = [(s.read, s.process, s.server) for s in METRICS]
@@ -186,7 +187,8 @@ def test_a_scrape_of_300_classes_stays_small() -> None:
     confusion = rng.integers(0, 9, (300, 300))
     labels = [f"class {i}" for i in range(300)]
     # A budget and costs of decisions exclude each other; few services have reporters.
-    told = {"quality": quality(labels, confusion.tolist()), "budget": None, "reporters": None}
+    absent = {"budget": None, "reporters": None, "mix": None}
+    told = {"quality": quality(labels, confusion.tolist()), **absent}
     _, registry = telemetry(view(**told))
 
     found = samples(registry)

@@ -15,7 +15,9 @@ from consumers.shard.views import (
     ChallengerView,
     DriftView,
     LabelView,
+    MixView,
     MonitorView,
+    Peer,
     RiskView,
     ShardView,
 )
@@ -118,6 +120,7 @@ def view(**changed: Any) -> ShardView:
         "reporters": ReportersView(
             2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9, quarantined=False),)
         ),
+        "mix": MixView({1: Peer(40, 1_700_000_000_000, 12)}, {"model": 1}),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))
