@@ -86,6 +86,7 @@ def full() -> CollectorRegistry:
     told.polled()
     told.committed(commit(0.3), view())
     told.snapshot_written(990.0)
+    told.mixed(980_000)
     told.ends(dict.fromkeys(POSITIONS, 75))
     told.replay_remaining(0)
     told.unread(2)

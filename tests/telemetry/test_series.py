@@ -42,7 +42,6 @@ def exposition(records: int) -> str:
     telemetry.polled()
     telemetry.committed(Committed(1, 1, 1, {"joined": 1}, {}, 0.1, 1, {}, newest), going.view())
     telemetry.snapshot_written(990.0)
-    telemetry.mixed(980_000)
     telemetry.ends(dict.fromkeys(INPUTS, 10 * records))
     telemetry.replay_remaining(0)
     telemetry.unread(0)
