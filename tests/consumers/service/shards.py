@@ -36,38 +36,58 @@ FEATURES = sorted(phishing(1)[0][0])
 TOPICS = {"obs": 4, "ans": 4, "svc-predictions": 4, "svc-dead-letters": 1}
 
 
-def keyed(records: list[Any], first: int = 0) -> list[Outgoing]:
-    """Records and labels, in the partitions of their keys."""
+def keyed(records: list[Any], first: int = 0, before: str = "") -> list[Outgoing]:
+    """Records and labels, in the partitions of their keys. `before`: how the topics begin."""
     out = []
     for i, (x, y) in enumerate(records, first):
         key = b"%d" % i
         part = (murmur2(key) & 0x7FFFFFFF) % 4
         value = json.dumps({"id": str(i), **x}).encode()
-        out.append(Outgoing("obs", key, value, NOW + 10 * i, (), part))
+        out.append(Outgoing(f"{before}obs", key, value, NOW + 10 * i, (), part))
         label = json.dumps({"id": str(i), "label": y}).encode()
-        out.append(Outgoing("ans", key, label, NOW + 10 * i + 300, (), part))
+        out.append(Outgoing(f"{before}ans", key, label, NOW + 10 * i + 300, (), part))
     return out
 
 
 class Shards:
-    """A service of several shards on an embedded log, of which any can be drained alone."""
+    """A service of several shards, on an embedded log if no other is named, of which any can be
+    drained alone."""
 
-    def __init__(self, directory: Any, shards: int = 2, more: str = "", mix: str = "1h") -> None:
-        self.directory, self.url = directory, f"sqlite:{directory / 'log.db'}"
+    def __init__(
+        self,
+        directory: Any,
+        shards: int = 2,
+        more: str = "",
+        mix: str = "1h",
+        *,
+        url: str = "",
+        before: str = "",
+    ) -> None:
+        self.directory, self.url = directory, url or f"sqlite:{directory / 'log.db'}"
         self.shards, self.more, self.mix = shards, more, mix
-        self.model = 'type = "GaussianNB"'
+        self.model, self.before = 'type = "GaussianNB"', before
         self.log = open_log(self.url)
         for topic, partitions in TOPICS.items():
-            self.log.create_topic(topic, partitions)
+            self.log.create_topic(before + topic, partitions)
         for topic in ("svc-journal", "svc-mix"):
-            self.log.create_topic(topic, shards)
+            self.log.create_topic(before + topic, shards)
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """A partition of its topics."""
+        return Partition(self.before + topic, number)
+
+    @property
+    def text(self) -> str:
+        """Its configuration as TOML."""
+        mix = f'mix = "{self.mix}"\n' if self.mix else ""
+        text = config_text(self.url, FEATURES, 40, model=self.model)
+        for name in ("svc", "obs", "ans"):
+            text = text.replace(f'"{name}"', f'"{self.before}{name}"')
+        return text + f"\n[scale]\nshards = {self.shards}\n{mix}{self.more}"
 
     @property
     def config(self) -> Config:
-        mix = f'mix = "{self.mix}"\n' if self.mix else ""
-        text = config_text(self.url, FEATURES, 40, model=self.model)
-        text += f"\n[scale]\nshards = {self.shards}\n{mix}{self.more}"
-        return parse(text, directory=self.directory)
+        return parse(self.text, directory=self.directory)
 
     def run(self, *numbers: int) -> Fleet:
         """Drain the inputs of these shards."""
@@ -95,12 +115,12 @@ class Shards:
         """Remove what the journal has after this position."""
         found = sources(self.config, self.log, shard)
         live = rebuild(self.config, self.log, found, None, end=to)
-        with closing(self.log.owner("svc", shard, found.inputs)) as owner:
+        with closing(self.log.owner(f"{self.before}svc", shard, found.inputs)) as owner:
             roll_back(self.log, owner, found, live, now=NOW, reason="test")
 
     def mixes(self, shard: int) -> list[MixRecord]:
         """The mixes of a shard, from its journal."""
-        journal = Partition("svc-journal", shard)
+        journal = self.partition("svc-journal", shard)
         end = self.log.end_offsets([journal])[journal]
         every = (entry for _, entry in entries(self.log, journal, 0, end))
         return [entry for entry in every if isinstance(entry, MixRecord)]
@@ -151,7 +171,7 @@ class FailingOwner:
 
 def learned_ids(service: Shards, shard: int) -> set[str]:
     """The records of a shard whose observation and label are in its history, by its journal."""
-    journal = Partition("svc-journal", shard)
+    journal = service.partition("svc-journal", shard)
     end = service.log.end_offsets([journal])[journal]
     history: list[dict[str, Any]] = []
     then: dict[int, list[dict[str, Any]]] = {}
@@ -160,13 +180,58 @@ def learned_ids(service: Shards, shard: int) -> set[str]:
             entry = json.loads(value or b"")
             history = list(then[entry["to"]]) if entry["kind"] == "reset" else [*history, entry]
             then[entry.get("seq", 0)] = history
-    ids: dict[str, set[str]] = {"obs": set(), "ans": set()}
+    ids: dict[str, set[str]] = {service.before + "obs": set(), service.before + "ans": set()}
     for entry in history:
         for topic, number, first, stop, *_ in entry.get("ranges", ()):
             at = Partition(topic, number)
             for chunk in service.log.read({at: first}, {at: stop}) if first < stop else ():
                 ids[topic] |= {(key or b"").decode() for key in chunk.keys}
-    return ids["obs"] & ids["ans"]
+    return set.intersection(*ids.values())
+
+
+def violations_of(service: Shards, records: list[Any], sent: int) -> list[str]:
+    """What does not hold after all shards have mixed; empty if all holds.
+
+    Each journal repeats what was predicted, and a snapshot gives the same bits. All shards predict
+    with the same bits, as one learner that saw all records that are left. Each observation was
+    predicted once.
+
+    Parameters
+    ----------
+    records
+        By number.
+    sent
+        How many of them the inputs have.
+    """
+    found: list[str] = []
+    learned: list[str] = []
+    everyone = []
+    for number in range(service.shards):
+        live = service.rebuilt(number)  # raises where a hash differs
+        learned += sorted(learned_ids(service, number), key=int)
+        everyone.append(live.shard.learner)
+        own = sources(service.config, service.log, number)
+        end = service.log.end_offsets([own.journal])[own.journal]
+        store = open_store(service.config, number)
+        warm = rebuild(service.config, service.log, own, store, end=end)
+        if warm.shard.fingerprint() != live.shard.fingerprint():
+            found.append(f"shard {number}: the snapshot and the journal give other bits")
+    if len({learner.predictor.fingerprint() for learner in everyone}) > 1:
+        found.append("the shards predict with other bits")
+    model = whole([records[int(i)] for i in learned])
+    for x, _ in records[::40]:
+        expected = model.predict_proba_one(x)
+        for number, learner in enumerate(everyone):
+            if learner.predict_proba_one(x) != pytest.approx(expected, abs=1e-7):
+                found.append(f"shard {number} does not predict as one model of all records")
+                break
+    parts = [service.partition("svc-predictions", n) for n in range(4)]
+    log = service.log
+    chunks = log.read(log.beginning_offsets(parts), log.end_offsets(parts))
+    ids = sorted(json.loads(value)["id"] for chunk in chunks for value in chunk.values)
+    if ids != sorted(str(i) for i in range(sent)):
+        found.append(f"{sent} observations, {len(ids)} predictions")
+    return found
 
 
 class Attack:
@@ -195,7 +260,9 @@ class Attack:
         self._send()
         for number in (*range(self.service.shards), *range(self.service.shards)):
             self.service.run(number)
-        return self._found()
+        for number in range(self.service.shards):
+            self.mixes += len(self.service.mixes(number))
+        return violations_of(self.service, self.records, self.sent)
 
     def _send(self) -> None:
         count = self.rng.randint(1, 60)
@@ -224,40 +291,8 @@ class Attack:
 
     def _roll_back(self) -> None:
         shard = self.rng.randrange(self.service.shards)
-        journal = Partition("svc-journal", shard)
+        journal = self.service.partition("svc-journal", shard)
         end = self.service.log.end_offsets([journal])[journal]
         if end:
             self.service.rollback(shard, to=self.rng.randint(1, end))
             self.rollbacks += 1
-
-    def _found(self) -> list[str]:
-        service, found = self.service, []
-        learned: list[str] = []
-        everyone = []
-        for number in range(service.shards):
-            live = service.rebuilt(number)  # raises where a hash differs
-            self.mixes += len(service.mixes(number))
-            learned += sorted(learned_ids(service, number), key=int)
-            everyone.append(live.shard.learner)
-            own = sources(service.config, service.log, number)
-            end = service.log.end_offsets([own.journal])[own.journal]
-            store = open_store(service.config, number)
-            warm = rebuild(service.config, service.log, own, store, end=end)
-            if warm.shard.fingerprint() != live.shard.fingerprint():
-                found.append(f"shard {number}: the snapshot and the journal give other bits")
-        if len({learner.predictor.fingerprint() for learner in everyone}) > 1:
-            found.append("the shards predict with other bits")
-        model = whole([self.records[int(i)] for i in learned])
-        for x, _ in self.records[::40]:
-            expected = model.predict_proba_one(x)
-            for number, learner in enumerate(everyone):
-                if learner.predict_proba_one(x) != pytest.approx(expected, abs=1e-7):
-                    found.append(f"shard {number} does not predict as one model of all records")
-                    break
-        parts = [Partition("svc-predictions", n) for n in range(4)]
-        log = service.log
-        chunks = log.read(log.beginning_offsets(parts), log.end_offsets(parts))
-        ids = sorted(json.loads(value)["id"] for chunk in chunks for value in chunk.values)
-        if ids != sorted(str(i) for i in range(self.sent)):
-            found.append(f"{self.sent} observations, {len(ids)} predictions")
-        return found
