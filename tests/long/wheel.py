@@ -22,10 +22,7 @@ import sys
 from numba.core.event import install_recorder
 from stream.kernel import bundled
 level = sys.argv[1]
-if level == "none":
-    bundled._made = lambda root: {}
-else:
-    bundled._levels = lambda: (level,)
+bundled._levels = lambda: () if level == "none" else (level,)  # kernels ask at their first call
 from river import datasets
 from consumers.config.auto import auto_of
 from stream.mixture.composed import made
