@@ -319,7 +319,9 @@ def _plans(
     from consumers.backfill.learn import plan_files, plan_log
     from consumers.base.errors import ConfigError
     from consumers.commands.transport import check_topics
+    from consumers.shard.models import check_mix
 
+    check_mix(config)
     if source is not None and config.scale.mix is not None:
         raise ConfigError(
             "[scale] mix and files exclude each other: each shard would begin with the whole "

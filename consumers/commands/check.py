@@ -74,10 +74,12 @@ def _check_model(config: Config, report: Report) -> None:
     from consumers.shard.models import (
         build,
         challenging,
+        check_mix,
         check_numeric_fields,
         correcting,
         explained,
         limited,
+        mixed,
         two_classes_only,
     )
     from stream.data.schema import Schema
@@ -85,6 +87,8 @@ def _check_model(config: Config, report: Report) -> None:
 
     try:
         learner = build(config.model)
+        if config.scale.mix is not None:
+            learner = mixed(config.model, learner, 0, config.scale.shards)
         explained(config.output.explain, learner, config.model)
         correcting(config.labels.corrections, learner)
         schema = config.declared_schema
@@ -95,6 +99,8 @@ def _check_model(config: Config, report: Report) -> None:
         report.wrong("model", str(e))
     else:
         report.fine("model", config.model.type)
+        if names := check_mix(config):
+            report.fine("mix", f"the shards exchange what they learn: {', '.join(names)}")
         for name in two_classes_only(learner):
             report.note(
                 "model",

@@ -37,7 +37,7 @@ def relearn(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn all records again with the changed [model] or [labels] corrections.
+    """Learn all records again with the changed [model], [labels] corrections or [scale] mix.
 
     Edit the configuration first. The new model learns every record that the service has consumed,
     from journal and inputs, while the service runs. Both models are shown with their scores on

@@ -119,7 +119,7 @@ def _serve(
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
-    from consumers.shard.models import build
+    from consumers.shard.models import build, check_mix
     from consumers.telemetry.log import configure
     from consumers.telemetry.supervisor import notifying
 
@@ -129,6 +129,7 @@ def _serve(
     processes = _processes(where[1], config, len(numbers))
     for model in (config.model, *config.challenger):
         build(model)  # report a wrong parameter before anything is opened
+    check_mix(config)
 
     opened = partial(log_of, config)
 

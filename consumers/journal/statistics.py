@@ -20,7 +20,7 @@ from consumers.transports.protocol import Log
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["Statistics", "from_bytes", "newest", "read", "to_bytes"]
+__all__ = ["Statistics", "from_bytes", "lost", "newest", "read", "to_bytes"]
 
 FIRST_LOOK = 64  # records before the end of a partition; four times as many in each further look
 
@@ -82,6 +82,15 @@ def from_bytes(data: bytes) -> Statistics:
         raise StateError(f"expected the statistics of a shard: {error!r}") from None
 
 
+def lost(partition: Partition, offset: int) -> TransportError:
+    """The error for statistics that the journal names and the topic does not have."""
+    return TransportError(
+        f"{partition} no longer holds the statistics at offset {offset}, which the journal names, "
+        f"so this model cannot be rebuilt; restore the topic, or give the service a new name. Keep "
+        f"{partition.topic} as long as the inputs"
+    )
+
+
 def newest(
     log: Log, partition: Partition, start: int, end: int
 ) -> tuple[PeerStatistics, bytes] | None:
@@ -135,10 +144,8 @@ def read(log: Log, topic: str, peer: PeerStatistics) -> bytes:
         The topic no longer holds it.
     """
     partition = Partition(topic, peer.shard)
-    if log.beginning_offsets([partition])[partition] > peer.first:
-        raise TransportError(
-            f"{partition} no longer holds the statistics at offset {peer.first}, so this model "
-            f"cannot be rebuilt from its journal; keep {topic} as long as the inputs"
-        )
+    first = log.beginning_offsets([partition])[partition]
+    if not first <= peer.first < peer.end <= log.end_offsets([partition])[partition]:
+        raise lost(partition, peer.first)
     what = f"statistics of shard {peer.shard}"
     return joined_parts(log, partition, peer.file, peer.first, peer.end, what)

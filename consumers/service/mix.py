@@ -96,7 +96,7 @@ class Mixer:
         self._seconds = duration_ms(config.scale.mix or "1m") / 1000
         self._next = 0.0
         self._published: tuple[int, int] | None = None  # learned and corrected labels by then
-        self._taken = False
+        self._begun = self._told = self._taken = False
         self._looked: dict[Partition, int] = {}  # where a partition has nothing new before
         self._own = Partition(self._topic, live.shard.spec.number)
         every = (Partition(self._topic, n) for n in range(config.scale.shards))
@@ -116,6 +116,9 @@ class Mixer:
         """
         self._next = self._clock() + self._seconds
         at, ends = self._learned(), self._log.end_offsets([self._own, *self._others])
+        if not self._begun:
+            self._begin(ends)
+            self._begun = True
         outputs: list[Outgoing] = []
         # A rollback may have removed all that was learned and published.
         if at != self._published and (any(at) or ends[self._own]):
@@ -150,6 +153,27 @@ class Mixer:
         if mix.outputs:
             self._published = at
 
+    def _begin(self, ends: Mapping[Partition, int]) -> None:
+        """Find out what was published before this start.
+
+        Raises
+        ------
+        TransportError
+            The topic has lost what the shard has taken over, so others would publish over it.
+        """
+        for partition in self._others:
+            known = self._live.shard.mix.peers.get(partition.number)
+            if known is not None and known.end > ends[partition]:
+                raise statistics.lost(partition, known.end - 1)
+        first = self._log.beginning_offsets([self._own])[self._own]
+        found = statistics.newest(self._log, self._own, first, ends[self._own])
+        if found is None:
+            return
+        before = _taken(*found)[1][1]
+        now = self._live.shard.mix.statistics()
+        if before.keys() == now.keys() and all(before[name] == now[name] for name in now):
+            self._published = self._learned()
+
     def _learned(self) -> tuple[int, int]:
         shard = self._live.shard
         return shard.learned, shard.join.outcomes["corrected"]
@@ -180,10 +204,12 @@ class Mixer:
 
     def _report(self, mix: Mix) -> None:
         """The first mix of a start, as a line in the log."""
-        if self._published is None and mix.outputs:
+        if mix.outputs and not self._told:
+            self._told = True
             size = sum(len(record.value or b"") for record in mix.outputs)
             log.info(
-                "publishes what it has learned to %s, %s at present",
+                "shard %d publishes what it has learned to %s, %s at present",
+                self._own.number,
                 self._topic,
                 counted(size, "byte"),
             )
@@ -191,7 +217,9 @@ class Mixer:
             self._taken = True
             known = self._live.shard.mix.peers.values()
             log.info(
-                "predicts with the statistics of %d of %d other shards, which have learned %s",
+                "shard %d predicts with the statistics of %d of %d other shards, which have "
+                "learned %s",
+                self._own.number,
                 len(known),
                 len(self._others),
                 counted(sum(peer.learned for peer in known), "label"),

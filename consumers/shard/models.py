@@ -14,6 +14,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
+from consumers.config import Config
 from consumers.config.auto import DEFAULTS, FIRST_RIVER, Defaults, learner_type, resolved
 from consumers.config.bins import BinsConfig
 from consumers.config.learner import PYTHON, ChallengerConfig, LearnerConfig, ModelConfig
@@ -24,12 +25,13 @@ from stream.data.schema import Schema
 from stream.errors import NotSupportedError, SchemaError
 from stream.learner.base import Learner
 from stream.learner.registry import learners
-from stream.mix import mixing
+from stream.mix import mixing, mixing_parts
 from stream.preprocessing import Discretized
 
 __all__ = [
     "build",
     "challenging",
+    "check_mix",
     "check_numeric_fields",
     "classes_that_fit",
     "correcting",
@@ -136,13 +138,32 @@ def mixed(model: LearnerConfig, learner: Learner, shard: int, shards: int) -> Le
     """
     try:
         return mixing(learner, shard, shards)
-    except NotSupportedError as error:
+    except NotSupportedError:
         if isinstance(model, ChallengerConfig):
             return learner
-        raise ConfigError(
-            f"[scale] mix: {_where(model)}: {error}, so shards cannot exchange what it has "
-            "learned; remove mix, or choose a naive or full Bayes model without half_life"
-        ) from None
+    if isinstance(learner, Discretized) and learner.discretizer.learns:
+        why = "bins that are learned do not merge; give bins fixed edges, or remove mix"
+        raise ConfigError(f"[scale] mix: {_where(model)}: {why}")
+    fades = " with half_life" if model.parameters.get("half_life") is not None else ""
+    raise ConfigError(
+        f"[scale] mix: {_where(model)}{fades} does not merge exactly, so the shards cannot "
+        "exchange what it has learned; remove mix, or choose a naive or full Bayes model without "
+        "half_life"
+    )
+
+
+def check_mix(config: Config) -> list[str]:
+    """The types of the learners in [model] that mix; empty without [scale] mix.
+
+    Raises
+    ------
+    ConfigError
+        None can.
+    """
+    if config.scale.mix is None:
+        return []
+    learner = mixed(config.model, build(config.model), 0, config.scale.shards)
+    return [type(part.learner).__name__ for part in mixing_parts(learner)]
 
 
 def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
@@ -272,8 +293,11 @@ def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
             model.max_state_bytes, schema, min(model.max_classes, learner.max_classes)
         )
     except SchemaError as error:
+        parts = mixing_parts(learner)
+        shared = f" ([scale] mix divides it by {parts[0].shards + 1})" if parts else ""
         raise ConfigError(
-            f"[model] max_state_bytes = {model.max_state_bytes:,} is too little: {error}; raise it"
+            f"[model] max_state_bytes = {model.max_state_bytes:,}{shared} is too little: {error}; "
+            "raise it"
         ) from None
 
 

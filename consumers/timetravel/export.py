@@ -13,6 +13,7 @@ from consumers.snapshots import model_file
 from consumers.snapshots.exported import extracted, learned
 from consumers.snapshots.model_file import ModelInfo
 from stream.learner.base import Learner
+from stream.mix import unmixed_fingerprint
 
 __all__ = ["check_exportable", "exported"]
 
@@ -42,7 +43,7 @@ def exported(config: Config, live: LiveShard) -> tuple[ModelInfo, bytes]:
         info, state = extracted(about_of(config, live), live.shard.to_state())
     pickled = uses_river(info.learner)
     # A pickle has other bytes each time, so only the state itself identifies it.
-    mark = state.fingerprint() if pickled else learner.fingerprint()
+    mark = state.fingerprint() if pickled else unmixed_fingerprint(learner)
     info = msgspec.structs.replace(info, fingerprint=mark)
     data = model_file.to_bytes(info, state.arrays, config.snapshots.key)
     again = learned(*model_file.from_bytes(data, config.snapshots.key), trust_pickle=True)

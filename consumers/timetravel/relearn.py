@@ -88,7 +88,7 @@ def learned_again(
     if not _changes(config, origin):
         raise ConfigError(
             f"the model of {config.name} already has these settings: nothing to re-learn; change "
-            "[model] or [labels] corrections first"
+            "[model], [labels] corrections or [scale] mix first"
         )
     if config.labels.silence is not None:
         _check_silence(log, found, origin)
@@ -115,8 +115,9 @@ def _changes(config: Config, origin: JournalOrigin) -> list[str]:
         changes = [f"name: was {identity.name}, now {config.name}"]
     if not relearnable(changes):
         raise ConfigError(
-            "relearn changes [model], [labels] corrections and the versions of the parser only "
-            f"({'; '.join(changes)}): change the others back, or give the service a new name"
+            "relearn changes [model], [labels] corrections, whether shards mix, and the versions "
+            f"of the parser only ({'; '.join(changes)}): change the others back, or give the "
+            "service a new name"
         )
     if identity.model is not msgspec.UNSET:
         raise ConfigError(

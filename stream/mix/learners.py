@@ -13,10 +13,19 @@ from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import NotSupportedError, StateError
 from stream.learner.base import Learner
+from stream.learner.header import without_refusals
 from stream.mix.mixed import MixedLearner
 from stream.mixture.composed import Composed
 
-__all__ = ["mix", "mixing", "mixing_parts", "peers_of", "statistics", "unmixed"]
+__all__ = [
+    "mix",
+    "mixing",
+    "mixing_parts",
+    "peers_of",
+    "statistics",
+    "unmixed",
+    "unmixed_fingerprint",
+]
 
 
 def mixing(learner: Learner, shard: int, shards: int) -> Learner:
@@ -95,6 +104,12 @@ def _know(learner: Learner) -> None:
         _know(part)
         labels |= dict.fromkeys(part.classes)
     learner.know(list(labels))
+
+
+def unmixed_fingerprint(learner: Learner) -> str:
+    """The fingerprint of the same learner whose parts do not mix."""
+    state = unmixed(learner._whole_state())
+    return State(without_refusals(state.header), state.arrays).fingerprint()
 
 
 def unmixed(state: State) -> State:

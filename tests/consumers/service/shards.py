@@ -216,6 +216,7 @@ def violations_of(service: Shards, records: list[Any], sent: int) -> list[str]:
         warm = rebuild(service.config, service.log, own, store, end=end)
         if warm.shard.fingerprint() != live.shard.fingerprint():
             found.append(f"shard {number}: the snapshot and the journal give other bits")
+        live.shard.learner.mix({})  # else one may have learned since, and the other merged
     if len({learner.predictor.fingerprint() for learner in everyone}) > 1:
         found.append("the shards predict with other bits")
     model = whole([records[int(i)] for i in learned])
