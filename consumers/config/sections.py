@@ -447,8 +447,8 @@ class ScaleConfig(Section):
         le=1024,
         description="Number of models, which are independent without `mix`. Shard s owns the "
         "partitions p of every input with p mod `shards` = s, and partition s of the journal. It "
-        "cannot change under the same name. Default 1, because one model that sees every record learns "
-        "fastest. Use more if one process is too slow and the record keys say which records "
+        "cannot change under the same name. Default 1, because one model that sees every record "
+        "learns fastest. Use more if one process is too slow and the record keys say which records "
         "belong together.",
     )
     standbys: int = Field(
