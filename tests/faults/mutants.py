@@ -44,6 +44,8 @@ ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
 BATCHES = "tests/transports/test_kafka_batches.py"
 BACKFILL = "tests/consumers/backfill"
+MIX = "tests/stream/mix/test_mixed.py"
+MIXES = "tests/consumers/service/test_mix.py"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -526,5 +528,47 @@ MUTANTS = (
         "return first_offsets(self, found, ends, lambda times: times >= timestamp)",
         "return found",
         ("tests/kafka/test_backfill.py::test_each_record_is_in_the_history_or_predicted_once",),
+    ),
+    Mutant(
+        "a shard gives on only what it has learned itself",
+        "stream/mix/learners.py",
+        "return State.join({str(i): part.learner.to_state() for i, part in parts})",
+        "return State.join({str(i): part.predictor.to_state() for i, part in parts})",
+        (f"{MIX}::test_what_was_mixed_in_is_not_given_on",),
+    ),
+    Mutant(
+        "the own statistics are in the merge, also if they do not fit the others",
+        "stream/mix/mixed.py",
+        "        if self.shard in left:  # its own statistics are always in it\n",
+        "        if False:\n",
+        (f"{MIX}::test_statistics_of_another_kind_are_left_out_and_named",),
+    ),
+    Mutant(
+        "the records of a shard are learned by its own statistics too",
+        "stream/mix/mixed.py",
+        "        if self._mixed is not None and learns.size:\n",
+        "        if False:\n",
+        (f"{MIX}::test_shards_that_know_all_statistics_are_one_model_that_saw_all_records",),
+    ),
+    Mutant(
+        "a replay takes over the statistics that the journal names",
+        REPLAY,
+        "if isinstance(entry, MixRecord) and not cut and live.shard.mix.active:",
+        "if False:",
+        (f"{MIXES}::test_a_replay_repeats_every_prediction_of_the_mixed_model",),
+    ),
+    Mutant(
+        "a shard whose records were all rolled back publishes that",
+        "consumers/service/mix.py",
+        "if at != self._published and (any(at) or ends[self._own]):",
+        "if at != self._published and any(at):",
+        (f"{MIXES}::test_a_rollback_of_everything_takes_it_from_the_others_too",),
+    ),
+    Mutant(
+        "labels of another kind are not taken over",
+        "consumers/shard/mix.py",
+        "        if len(kinds) > 1:\n",
+        "        if False:\n",
+        (f"{MIXES}::test_what_does_not_fit_is_refused_and_the_shard_continues",),
     ),
 )

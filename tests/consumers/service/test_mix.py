@@ -244,6 +244,24 @@ def test_a_rollback_removes_what_this_shard_learned_and_takes_the_others_again(t
         assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
 
 
+def test_a_rollback_of_everything_takes_it_from_the_others_too(tmp_path) -> None:
+    """The shard publishes that it has learned nothing, over what it had published."""
+    service, records = Shards(tmp_path), phishing(200)
+    service.log.append(keyed(records))
+    service.run(0)
+    service.run(1)
+
+    service.rollback(0, to=1)
+    service.run(0)
+    service.run(1)
+
+    own = [i for i in range(200) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
+    model = whole([records[i] for i in own])
+    learner = service.rebuilt(1).shard.learner
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+
+
 def test_an_export_of_a_mixed_model_is_the_merge_without_the_mix(tmp_path) -> None:
     """So it can be imported by a service of one shard."""
     service, records = Shards(tmp_path), phishing(300)

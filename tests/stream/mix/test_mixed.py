@@ -208,18 +208,20 @@ def test_a_correction_changes_the_statistics_of_this_shard_only() -> None:
 
 
 def test_statistics_of_another_kind_are_left_out_and_named() -> None:
-    """Its own ones never are, and the others stay in."""
-    one = MixedLearner(MixedNB(), 2, 3)
-    fits, other = MixedNB(), MixedNB()
-    other.learn_one({"x": "text"}, "a")
-    fits.learn_one({"x": 2.0}, "b")
-    one.learn_one({"x": 1.0}, "a")
+    """Its own ones never are, whatever their place, and the others stay in."""
+    for number, left_out in ((0, [2]), (2, [0])):
+        one = MixedLearner(MixedNB(), number, 3)
+        fits, other = MixedNB(), MixedNB()
+        other.learn_one({"x": "text"}, "a")
+        fits.learn_one({"x": 2.0}, "b")
+        one.learn_one({"x": 1.0}, "a")
 
-    left = one.mix({0: other, 1: fits})
+        left = one.mix({2 - number: other, 1: fits})
 
-    assert [*left] == [0]
-    assert "'x'" in left[0]
-    assert one.classes == ["a", "b"]
+        assert [*left] == left_out
+        assert "'x'" in left[left_out[0]]
+        assert one.classes == ["a", "b"]
+        assert one.predict_proba_one({"x": 1.0}) != one.predict_proba_one({"x": 2.0})
 
 
 def test_statistics_of_other_parameters_are_refused() -> None:
