@@ -131,7 +131,10 @@ def empty_shard(
     """
     output = config.output.model_copy(update={"explain": 0, "max_dead_letter_ratio": 1.0})
     changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
-    changes["scale"] = config.scale.model_copy(update={"mix": None})  # it learns alone
+    if config.scale.mix is not None:  # it learns alone, within the bytes that it has later
+        changes["scale"] = config.scale.model_copy(update={"mix": None})
+        part = config.model.max_state_bytes // (2 * config.scale.shards)
+        changes["model"] = config.model.model_copy(update={"max_state_bytes": part})
     if alone:
         changes["labels"] = config.labels.unbounded
     shard = shard_of(

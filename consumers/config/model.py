@@ -226,6 +226,11 @@ class Config(Section):
             return self
         if self.scale.shards == 1:
             raise ValueError("[scale] mix needs several shards, and there is one; remove mix")
+        if self.decision.budget is not None:
+            raise ValueError(
+                "[scale] mix and [decision] max_false_positive_rate exclude each other: the "
+                "evidence of a shard is about what it has learned itself; remove one of them"
+            )
         if any(monitor.action in RESTARTS for monitor in self.drift.rule.monitors):
             raise ValueError(
                 "[scale] mix and a [drift] action that restarts the model exclude each other: the "

@@ -8,13 +8,15 @@ count, and a reader that missed some has missed nothing.
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from io import BytesIO
+from typing import Annotated, NamedTuple
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Partition
-from consumers.journal.model_parts import MOST_BYTES, ModelPart, joined_parts, stored
+from consumers.journal.model_parts import MOST_BYTES, ModelPart, part_count, stored
 from consumers.journal.records import PeerStatistics
 from consumers.transports.protocol import Log
 from stream.data.state import State
@@ -27,10 +29,13 @@ FIRST_LOOK = 64  # records before the end of a partition; four times as many in 
 _decoder = msgspec.json.Decoder(ModelPart)
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+
+
 class _About(msgspec.Struct):
-    shard: int
-    now: int
-    learned: int
+    shard: _Whole
+    now: _Whole
+    learned: _Whole
     names: list[str]
 
 
@@ -73,12 +78,15 @@ def from_bytes(data: bytes) -> Statistics:
         raw = unpacked.decompress(data, MOST_BYTES)
         if unpacked.unconsumed_tail or not unpacked.eof:
             raise StateError(f"expected statistics of at most {MOST_BYTES:,} bytes, got more")
+        with ZipFile(BytesIO(raw)) as file:
+            if any(member.compress_type != ZIP_STORED for member in file.infolist()):
+                raise StateError("expected arrays that are not compressed twice")
         whole = State.from_bytes(raw)
         about = msgspec.convert(whole.nested("about").header, _About)
         models = whole.nested("models")
         names = {name: models.nested(str(i)) for i, name in enumerate(about.names)}
         return Statistics(about.shard, about.now, about.learned, names)
-    except (zlib.error, msgspec.ValidationError) as error:
+    except (zlib.error, msgspec.ValidationError, BadZipFile) as error:
         raise StateError(f"expected the statistics of a shard: {error!r}") from None
 
 
@@ -86,8 +94,8 @@ def lost(partition: Partition, offset: int) -> TransportError:
     """The error for statistics that the journal names and the topic does not have."""
     return TransportError(
         f"{partition} no longer holds the statistics at offset {offset}, which the journal names, "
-        f"so this model cannot be rebuilt; restore the topic, or give the service a new name. Keep "
-        f"{partition.topic} as long as the inputs"
+        "so this model cannot be rebuilt; restore the topic, or remove [scale] mix by headwater "
+        f"relearn. Keep {partition.topic} as long as the inputs"
     )
 
 
@@ -122,6 +130,8 @@ def _newest(
                 part = _decoder.decode(value or b"")
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
+            if part.parts > part_count(MOST_BYTES):
+                continue
             if part.part == 0:
                 data, sha256, first = [], part.sha256, int(offset)
             if part.sha256 != sha256 or part.part != len(data):
@@ -147,5 +157,7 @@ def read(log: Log, topic: str, peer: PeerStatistics) -> bytes:
     first = log.beginning_offsets([partition])[partition]
     if not first <= peer.first < peer.end <= log.end_offsets([partition])[partition]:
         raise lost(partition, peer.first)
-    what = f"statistics of shard {peer.shard}"
-    return joined_parts(log, partition, peer.file, peer.first, peer.end, what)
+    found = _newest(log, partition, peer.first, peer.end)
+    if found is None or found[0] != peer:
+        raise lost(partition, peer.first)
+    return found[1]

@@ -30,7 +30,7 @@ from consumers.transports.protocol import Log, Owner
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["Mix", "Mixer", "taken"]
+__all__ = ["Mix", "Mixer", "mixer_of", "taken"]
 
 log = logging.getLogger("headwater")
 
@@ -116,6 +116,7 @@ class Mixer:
         """
         self._next = self._clock() + self._seconds
         at, ends = self._learned(), self._log.end_offsets([self._own, *self._others])
+        self._check(ends)
         if not self._begun:
             self._begin(ends)
             self._begun = True
@@ -153,18 +154,16 @@ class Mixer:
         if mix.outputs:
             self._published = at
 
-    def _begin(self, ends: Mapping[Partition, int]) -> None:
-        """Find out what was published before this start.
-
-        Raises
-        ------
-        TransportError
-            The topic has lost what the shard has taken over, so others would publish over it.
-        """
+    def _check(self, ends: Mapping[Partition, int]) -> None:
+        """TransportError if the topic has lost what the shard has taken over. Else what is
+        published now would get the offsets of what the journal names."""
         for partition in self._others:
             known = self._live.shard.mix.peers.get(partition.number)
             if known is not None and known.end > ends[partition]:
                 raise statistics.lost(partition, known.end - 1)
+
+    def _begin(self, ends: Mapping[Partition, int]) -> None:
+        """Find out whether the present statistics were published before this start."""
         first = self._log.beginning_offsets([self._own])[self._own]
         found = statistics.newest(self._log, self._own, first, ends[self._own])
         if found is None:
@@ -224,3 +223,10 @@ class Mixer:
                 len(self._others),
                 counted(sum(peer.learned for peer in known), "label"),
             )
+
+
+def mixer_of(
+    config: Config, of: Log, owner: Owner, live: LiveShard, found: Sources
+) -> Mixer | None:
+    """The mixer of a running shard; None without `[scale] mix`."""
+    return None if config.scale.mix is None else Mixer(config, of, owner, live, found)

@@ -50,6 +50,10 @@ class SnapshotDue:
     def changed(self) -> bool:
         return self._records > 0
 
+    def mixed(self) -> None:
+        """The statistics of other shards have changed, which a replay would read again."""
+        self._records += 1
+
     def __call__(self, live: LiveShard) -> bool:
         seen = live.shard.records
         self._records, self._seen = self._records + seen - self._seen, seen

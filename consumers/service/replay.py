@@ -107,14 +107,21 @@ def steps(
                     raise _missing(found.journal, live, entry.seq, at)
                 if cut or not isinstance(entry, CommitRecord):
                     apply_skipped(entry, live, cut=cut)
-                    if isinstance(entry, MixRecord) and not cut and live.shard.mix.active:
-                        live.shard.mix.take(taken(log, found.mix, entry.peers))
+                    if isinstance(entry, MixRecord) and not cut:
+                        _mix(entry, live, log, found.mix)
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += outcome.batch.messages
                         yield entry, outcome
                 live.advance_past(entry, at)
     live.position = max(live.position, end)
+
+
+def _mix(entry: MixRecord, live: LiveShard, log: Log, topic: str) -> None:
+    """Take over what the journal record names, unless it belongs to earlier settings."""
+    live.last = ()  # they were written before this record was
+    if entry.seq >= live.entry.since and live.shard.mix.active:
+        live.shard.mix.take(taken(log, topic, entry.peers))
 
 
 def _missing(journal: Partition, live: LiveShard, seq: int, at: int) -> JournalLostError:

@@ -43,7 +43,7 @@ from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
-from consumers.service.mix import Mix, Mixer
+from consumers.service.mix import Mix, Mixer, mixer_of
 from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
@@ -335,6 +335,7 @@ class Runner:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
         self._view = self._guesses.looked(live.shard.view())
+        self._show_mix(self._view)
         self._turn()
         self._health = _health(self._view)
         self.status_feed.recovered(self._view)
@@ -371,9 +372,7 @@ class Runner:
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)
-        mixer = None
-        if self._config.scale.mix is not None:
-            mixer = Mixer(self._config, self._log, owner, live, found)
+        mixer = mixer_of(self._config, self._log, owner, live, found)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         ends: Mapping[Partition, int] = {}
         confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
@@ -389,6 +388,7 @@ class Runner:
                 break
             if mixer is not None and mix is not None:
                 self._mix(mixer, mix, live, clock)
+                due.mixed()
             self._show(live, found, ends, uncommitted)
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
@@ -417,11 +417,11 @@ class Runner:
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break
-        if mixer is not None and not grown and (mix := mixer.look()) is not None:
-            self._mix(mixer, mix, live, live.now)  # so that the others have all that it has learned
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
+        if mixer is not None and not grown:
+            self._last_mix(mixer, live)
         return grown
 
     def _show(
@@ -503,9 +503,20 @@ class Runner:
     def _mix(self, mixer: Mixer, mix: Mix, live: LiveShard, now: int) -> None:
         """Make a mix, and show the shard as it is afterwards."""
         mixer.make(mix, now)
-        self._view = view = self._guesses.looked(live.shard.view())
+        self._view = self._guesses.looked(live.shard.view())
+        self._show_mix(self._view)
+
+    def _show_mix(self, view: ShardView) -> None:
         if view.mix is not None and view.mix.oldest is not None:
             self._telemetry.mixed(view.mix.oldest)
+
+    def _last_mix(self, mixer: Mixer, live: LiveShard) -> None:
+        """Publish before the end, so that the others have all that this shard has learned."""
+        try:
+            if (mix := mixer.look()) is not None:
+                self._mix(mixer, mix, live, live.now)
+        except (FencedError, TransportError) as error:
+            log.warning("%s; what was learned since the last mix is published later", error)
 
     def _turn(self) -> None:
         """Note that the loop has polled its inputs."""

@@ -69,9 +69,11 @@ class ShardMix:
         for shard, (peer, states) in sorted(published.items()):
             self.peers[shard] = peer
             for name, learner in models.items():
-                if name not in states:
+                if name and name not in states:
                     continue  # a challenger that the other shard does not have
                 try:
+                    if name not in states:
+                        raise StateError("expected the statistics of the model")
                     peers = peers_of(learner, states[name])
                     self._admit([label for one in peers for label in one.classes])
                 except StateError:
@@ -90,6 +92,8 @@ class ShardMix:
         fit, and none was added."""
         mine = self._join.labels
         new = [label for label in dict.fromkeys(labels) if label not in mine]
+        if not all(_encodable(label) for label in labels):
+            raise InvalidRecordError("label_kind", "a label is no valid text")
         kinds = {type(label) for label in (*mine.values[:1], *labels)}
         if len(kinds) > 1:
             raise InvalidRecordError("label_kind", "labels of another kind")
@@ -99,8 +103,14 @@ class ShardMix:
             mine.add(label)
 
     def view(self) -> MixView | None:
-        """A frozen copy; None if the model does not mix."""
-        return MixView(dict(self.peers), dict(self._refused)) if self.active else None
+        """A frozen copy, with the shards whose statistics are in use; None if the model does not
+        mix."""
+        learner = dict(self._models()).get("")
+        if learner is None:
+            return None
+        used = {shard for part in mixing_parts(learner) for shard in part.peers}
+        peers = {shard: peer for shard, peer in self.peers.items() if shard in used}
+        return MixView(peers, dict(self._refused))
 
     def to_header(self) -> dict[str, Any]:
         """What was read and refused, as JSON; the statistics are in the states of the models."""
@@ -111,3 +121,11 @@ class ShardMix:
         """Load what `to_header` saved."""
         self.peers = {shard: Peer(*peer) for shard, *peer in header.get("peers", ())}
         self._refused = Counter(header.get("refused", {}))
+
+
+def _encodable(label: Label) -> bool:
+    """Whether a prediction can show the label."""
+    try:
+        return bool(str(label).encode()) or label == ""
+    except UnicodeEncodeError:
+        return False

@@ -294,7 +294,7 @@ def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
         )
     except SchemaError as error:
         parts = mixing_parts(learner)
-        shared = f" ([scale] mix divides it by {parts[0].shards + 1})" if parts else ""
+        shared = f" ([scale] mix divides it by {2 * parts[0].shards})" if parts else ""
         raise ConfigError(
             f"[model] max_state_bytes = {model.max_state_bytes:,}{shared} is too little: {error}; "
             "raise it"

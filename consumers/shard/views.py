@@ -294,7 +294,7 @@ class MixView:
     Parameters
     ----------
     peers
-        Shard to what was read last of it.
+        Shard to what was read last of it, for shards whose statistics are in use.
     refused
         How many statistics were refused, by reason.
     """

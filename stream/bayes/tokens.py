@@ -298,8 +298,9 @@ class TokenPart(Part):
             learned = np.flatnonzero(theirs.slot)
             mine = learned
         else:
-            learned = np.arange(len(other._vocabulary))
-            mine = np.array([self._vocabulary.add(t) for t in other._vocabulary], dtype=np.int64)
+            # In the order of a saved state: at a bound the order decides which tokens are kept.
+            learned, tokens = other._vocabulary.in_order(), list(other._vocabulary)
+            mine = np.array([self._vocabulary.add(tokens[t]) for t in learned], dtype=np.int64)
             self._vocabulary.overflow += other._vocabulary.overflow
             self._widen()
         kept = mine >= 0  # features beyond the bound are counted as overflows

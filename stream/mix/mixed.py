@@ -23,6 +23,7 @@ from stream.learner.explain import Explanation, LinearView
 __all__ = ["MOST_SHARDS", "MixedLearner"]
 
 MOST_SHARDS = 1024
+SLACK, LEAST = 2, 2**16  # a state may be larger than the formula of its bound, by so much
 APART = "the statistics of the other shards are not its own"
 
 
@@ -60,7 +61,8 @@ class MixedLearner(Learner):
     All statistics are merged in the order of the shards, so shards with the same statistics have
     the same bits. Until the first `mix` it is its learner, and costs the same. After it, a record
     is learned twice, a `mix` costs one merge for each shard, and the state has the statistics of
-    each shard and their merge: `limit` divides its bytes by ``shards + 1``.
+    each shard and their merge: `limit` gives one half of its bytes to the merge, and divides the
+    other by the number of shards, so that what fits in each fits together.
 
     `classes` may have labels that this shard never saw, because another shard did. Corrections and
     unlearning change the statistics of this shard only.
@@ -106,8 +108,14 @@ class MixedLearner(Learner):
         Raises
         ------
         StateError
-            The state is damaged, or of a learner with other parameters.
+            The state is damaged, of a learner with other parameters, or far larger than a shard
+            may be.
         """
+        if self._limited is not None:
+            most = SLACK * self._limited[0] // (2 * self.shards) + LEAST
+            held = sum(a.nbytes for a in state.arrays.values()) + len(state.header_bytes())
+            if held > most:
+                raise StateError(f"expected at most {most:,} bytes, got {held:,}")
         return self.learner.restarted(proven=True).load_state(state)
 
     def mix(self, peers: Mapping[int, Learner], without: Collection[int] = ()) -> dict[int, str]:
@@ -143,6 +151,15 @@ class MixedLearner(Learner):
         refused = self._classes.overflow
         everyone = dict(sorted({**self.peers, self.shard: self.learner}.items()))
         merged, left = self._merged(everyone)
+        if not _finite(merged):  # a sum has overflowed
+            everyone = {self.shard: self.learner}
+            for shard, peer in self.peers.items():
+                if _finite(self._merged({**everyone, shard: peer})[0]):
+                    everyone[shard] = peer
+                else:
+                    left[shard] = "its sums are too large"
+            everyone = dict(sorted(everyone.items()))
+            merged = self._merged(everyone)[0]
         if self.shard in left:  # its own statistics are always in it
             own = {self.shard: self.learner}
             merged, left = self._merged({**own, **everyone})
@@ -151,10 +168,11 @@ class MixedLearner(Learner):
         return left
 
     def _merged(self, everyone: Mapping[int, Learner]) -> tuple[Learner, dict[int, str]]:
-        merged, left = self.learner.restarted(proven=True), dict[int, str]()
+        merged, left = self._empty_merge(), dict[int, str]()
         for shard, learner in everyone.items():
             try:
-                merged.merge(learner)
+                with np.errstate(over="ignore", invalid="ignore"):  # see `_finite`
+                    merged.merge(learner)
             except (InvalidRecordError, SchemaError) as error:
                 left[shard] = str(error)
         return merged, left
@@ -213,9 +231,17 @@ class MixedLearner(Learner):
         return out if self._mixed is None else {**out, **self._mixed.refusals(rows)}
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """See `Learner.limit`. The statistics of each shard and the merge get an equal part."""
-        fit = self.learner.limit(max_bytes // (self.shards + 1), schema, max_classes)
+        """See `Learner.limit` and the notes."""
+        fit = self.learner.limit(max_bytes // (2 * self.shards), schema, max_classes)
         return super().limit(max_bytes, schema, fit)
+
+    def _empty_merge(self) -> Learner:
+        """An empty learner with room for the statistics of all shards."""
+        if self._limited is None:
+            return self.learner.restarted(proven=True)
+        out, (most, schema, classes) = self.learner.clone(), self._limited
+        out.limit(most // 2, schema, classes)
+        return out
 
     def compile_kernels(self) -> None:
         """Those of the learner; the merge has no others."""
@@ -269,7 +295,7 @@ class MixedLearner(Learner):
             raise StateError(f"expected statistics of shards below {self.shards}, got {[*found]}")
         self.learner.load_state(found["own"])
         self.peers = {shard: self.peer(peers[shard]) for shard in sorted(peers)}
-        self._mixed = self.peer(found["mixed"]) if peers else None
+        self._mixed = self._empty_merge().load_state(found["mixed"]) if peers else None
         self._classes.overflow = refused
 
     def _others(self) -> Iterable[int]:
@@ -329,6 +355,11 @@ class MixedLearner(Learner):
     def faded(self, age: int) -> float:
         """The learner's."""
         return self.learner.faded(age)
+
+
+def _finite(learner: Learner) -> bool:
+    arrays = learner._export().arrays.values()
+    return all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
 
 
 def _learner_in(state: object) -> object:

@@ -119,7 +119,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "detectors", "losses", "reject"),
             *SILENCE,
-            *("action", "token", "mail"),
+            *("action", "token", "mail", "mix"),
         },
     ),
     "learned": (

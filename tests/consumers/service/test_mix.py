@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
+import zlib
 from contextlib import closing
+from io import BytesIO
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.cluster.fleet import Fleet
+from consumers.journal.model_parts import ModelPart, parts_of
+from consumers.journal.statistics import Statistics, to_bytes
 from consumers.service.mix import Mixer
 from consumers.service.recovery import rebuild, sources
 from consumers.shard.models import build, check_mix, limited, mixed
@@ -22,7 +29,7 @@ from consumers.snapshots.store import open_store
 from consumers.timetravel.export import exported
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
-from stream import GaussianNB, Schema
+from stream import GaussianNB, Schema, State
 from tests.consumers.feeds import NOW, phishing
 from tests.consumers.service.shards import Attack, Failing, Shards, keyed, whole
 
@@ -99,7 +106,7 @@ def test_what_does_not_fit_is_refused_and_the_shard_continues(tmp_path) -> None:
 
     shard = service.rebuilt(0).shard
 
-    assert shard.view().mix == MixView({1: shard.mix.peers[1]}, {"label_kind": 1})
+    assert shard.view().mix == MixView({}, {"label_kind": 1})
     assert shard.learner.classes == [True, False]
 
 
@@ -262,6 +269,110 @@ def test_a_rollback_of_everything_takes_it_from_the_others_too(tmp_path) -> None
         assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda data, parts: [p.replace(b'"parts":1', b'"parts":1000000000') for p in parts],
+        lambda data, parts: [parts[0][:-20]],
+        lambda data, parts: list(parts_of_size(data, 100)),
+        lambda data, parts: [*parts_of_size(data, 1000)[1:], *parts_of_size(data, 1000)],
+        lambda data, parts: parts_of_size(zlib.compress(b"x" * 1000), 10_000),
+        lambda data, parts: parts_of_size(compressed_twice(data), 10_000),
+        lambda data, parts: parts_of_size(of_time(data, 10**400), 10_000),
+        lambda data, parts: parts_of_size(of_label(data, "\ud800"), 10_000),
+    ],
+    ids=["endless", "cut", "small parts", "disordered", "other", "bomb", "time", "surrogate"],
+)
+def test_whatever_the_topic_holds_a_shard_continues_and_its_journal_is_repeatable(
+    tmp_path, wrong
+) -> None:
+    """What a live shard takes over, a replay reads in the same way."""
+    service, records = Shards(tmp_path), phishing(200)
+    service.log.append(keyed(records))
+    service.run(1)
+    data = to_bytes(Statistics(1, NOW, 9, {"": State.join({"0": GaussianNB().to_state()})}))
+    parts = [r.value or b"" for r in parts_of(data, Partition("svc-mix", 1), NOW)]
+    for value in wrong(data, parts):
+        service.log.append([Outgoing("svc-mix", b"other", value, NOW, (), 1)])
+
+    service.run(0)
+    service.log.append(keyed(records[:50], 300))
+    service.run(0)
+
+    shard = service.rebuilt(0).shard
+    assert shard.learned > 0
+    assert shard.fingerprint() == service.rebuilt(0).shard.fingerprint()
+
+
+def parts_of_size(data: bytes, size: int) -> list[bytes]:
+    """A file in parts of another size than usual."""
+    sha256, count = hashlib.sha256(data).hexdigest(), -(-len(data) // size)
+    pieces = [data[i * size : (i + 1) * size] for i in range(count)]
+    made = (ModelPart(sha256, i, count, piece) for i, piece in enumerate(pieces))
+    return [msgspec.json.encode(part) for part in made]
+
+
+def compressed_twice(data: bytes) -> bytes:
+    """Statistics whose arrays are compressed inside."""
+    file = BytesIO()
+    np.savez_compressed(file, header=np.zeros(10**6, dtype=np.uint8))
+    return zlib.compress(file.getvalue())
+
+
+def of_time(data: bytes, now: int) -> bytes:
+    """The same statistics of another time."""
+    state = State.from_bytes(zlib.decompress(data))
+    about = {**state.header["about"], "now": now}
+    return zlib.compress(State({**state.header, "about": about}, state.arrays).to_bytes())
+
+
+def of_label(data: bytes, label: str) -> bytes:
+    """Statistics with this label."""
+    model = GaussianNB()
+    model.learn_one({"x": 1.0}, "a")
+    header = {**model.to_state().header, "classes": [label]}
+    state = State.join({"0": State(header, model.to_state().arrays)})
+    return to_bytes(Statistics(1, NOW, 9, {"": state}))
+
+
+def test_a_clean_stop_while_the_log_is_away_ends_with_a_snapshot(tmp_path) -> None:
+    """What was not published is published at the next start."""
+    service = Shards(tmp_path)
+    service.log.append(keyed(phishing(100)))
+
+    def opened() -> Any:
+        return Failing(open_log(service.url), after=False, left=10**6)
+
+    Fleet(service.config, opened, threading.Event(), (0,), drain=True).run()
+
+    assert service.mixes(0) == []
+    assert open_store(service.config, 0).newest is not None
+    service.run(0)
+    assert len(service.mixes(0)) == 1
+
+
+def test_mixes_of_earlier_settings_are_not_read_again(tmp_path) -> None:
+    """So a lost mix topic is left behind by turning the mix off, and on again."""
+    service, records = Shards(tmp_path), phishing(200)
+    service.log.append(keyed(records))
+    for number in (0, 1, 0):
+        service.run(number)
+    service.mix = ""
+    service.relearn()
+    for number in (0, 1):
+        for _ in service.log.compactor().delete(Partition("svc-mix", number), 10**6):
+            pass
+
+    service.mix = "1h"
+    service.relearn()
+    for number in (0, 1, 0):
+        service.run(number)
+
+    view = service.rebuilt(0).shard.view()
+    assert view.mix is not None
+    assert view.mix.peers[1].learned > 0
+
+
 def test_an_export_of_a_mixed_model_is_the_merge_without_the_mix(tmp_path) -> None:
     """So it can be imported by a service of one shard."""
     service, records = Shards(tmp_path), phishing(300)
@@ -315,5 +426,5 @@ def test_what_mixes_is_checked_before_the_journal_begins(tmp_path) -> None:
     service.model = 'type = "GaussianNB"\nmax_state_bytes = 1000'
     config = service.config
     learner = mixed(config.model, build(config.model), 0, 2)
-    with pytest.raises(ConfigError, match=r"1,000 \(\[scale\] mix divides it by 3\)"):
+    with pytest.raises(ConfigError, match=r"1,000 \(\[scale\] mix divides it by 4\)"):
         limited(config.model, learner, config.declared_schema or Schema(()))

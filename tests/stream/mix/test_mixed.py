@@ -10,6 +10,7 @@ import pytest
 
 from stream import (
     BernoulliNB,
+    CategoricalNB,
     GaussianBayes,
     GaussianNB,
     KNNClassifier,
@@ -20,6 +21,7 @@ from stream import (
 from stream.checks import yield_laws
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block
 from stream.data.schema import Schema
+from stream.data.state import State
 from stream.errors import NotSupportedError, SchemaError, StateError
 from stream.learner.base import Learner
 from stream.mix import (
@@ -244,10 +246,72 @@ def test_numbers_of_shards_are_checked() -> None:
 
 
 def test_bytes_are_divided_between_the_statistics() -> None:
-    """Those of each shard, and the merge."""
+    """One half for the merge, the other one for the shards."""
     schema = Schema.of(text="text")
-    alone, one = MultinomialNB(), MixedLearner(MultinomialNB(), 0, 3)
+    alone, one = MultinomialNB(), MixedLearner(MultinomialNB(), 0, 2)
     assert one.limit(200_000_000, schema, 4096) == alone.limit(50_000_000, schema, 4096) < 4096
+
+
+def test_what_each_shard_has_room_for_fits_together() -> None:
+    """So a shard predicts with all that it has learned itself, whatever the others have."""
+    schema = Schema.of(job="categorical")
+    every = [MixedLearner(CategoricalNB(), n, 2) for n in (0, 1)]
+    for one in every:
+        one.limit(300_000, schema, 3)
+        for i in range(2000):
+            one.learn_one({"job": f"{one.shard} {i}"}, "ab"[one.shard])
+
+    every[1].mix({0: every[1].peer(every[0].learner.to_state())})
+
+    def values(learner: Learner) -> int:
+        return int(learner.to_state().arrays["categorical/lengths"].size)
+
+    own, peer = every[1].learner, every[1].peers[0]
+    assert own.overflows["values"] > 0  # it is full
+    assert values(every[1].predictor) == values(own) + values(peer)
+
+
+def test_at_a_bound_a_restored_learner_merges_to_the_same_bits() -> None:
+    """Which tokens are kept does not depend on the order in memory."""
+    made = lambda: MixedLearner(MultinomialNB(vocabulary="exact", max_tokens=4), 1, 2)  # noqa: E731
+    one, peer = made(), MultinomialNB(vocabulary="exact", max_tokens=4)
+    for word in "dba":
+        one.learn_one({"words": word}, "x")
+    for word in "zyw":
+        peer.learn_one({"words": word}, "y")
+    again = made().load_state(one.to_state())
+
+    for each in (one, again):
+        each.mix({0: each.peer(peer.to_state())})
+
+    assert one.fingerprint() == again.fingerprint()
+
+
+def test_statistics_whose_sums_overflow_are_left_out() -> None:
+    """The state can be saved and loaded again."""
+    one, huge = MixedLearner(GaussianNB(), 0, 3), []
+    one.learn_one({"height": 1.0}, "a")
+    for _ in range(2):
+        other = GaussianNB()
+        other.learn_one({"height": 1.0}, "a")
+        state = other.to_state()
+        arrays = {k: v * 1e308 if k == "prior/weight" else v for k, v in state.arrays.items()}
+        huge.append(one.peer(State(state.header, arrays)))
+
+    left = one.mix({1: huge[0], 2: huge[1]})
+
+    assert left == {2: "its sums are too large"}
+    MixedLearner(GaussianNB(), 0, 3).load_state(one.to_state())
+
+
+def test_a_state_far_beyond_the_bound_is_refused() -> None:
+    """It would be held in memory."""
+    one, other = MixedLearner(CategoricalNB(), 0, 2), CategoricalNB()
+    one.limit(20_000, Schema.of(job="categorical"), 3)
+    for i in range(20_000):
+        other.learn_one({"job": str(i)}, "a")
+    with pytest.raises(StateError, match="at most"):
+        one.peer(other.to_state())
 
 
 def test_a_learner_without_exact_merge_is_refused_by_name() -> None:
