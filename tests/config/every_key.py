@@ -122,6 +122,13 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
             *("action", "token", "mail", "mix"),
         },
     ),
+    "mixed": (
+        {"bins": {"edges": {"a": [1, 2.5]}}},
+        {
+            *("pipeline", "trust_pickle", "seed", "token", "detectors", "action"),
+            *(BUDGET, *SILENCE, *AVRO),
+        },
+    ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
         {

@@ -24,15 +24,16 @@ HOUR = 3_600_000
 @given(
     st.lists(st.tuples(st.integers(-HOUR, 4 * HOUR), st.booleans()), min_size=1, max_size=12),
     st.integers(0, 2 * HOUR),
+    st.booleans(),
 )
-def test_only_the_records_timestamp_is_clamped_and_each_is_counted(rows, clock) -> None:
+def test_only_the_records_timestamp_is_clamped_and_each_is_counted(rows, clock, events) -> None:
     """Predictions and dead letters: at most the clock; key, value, headers and place as without."""
     records = [
         seen(str(i), i, ts=NOW + ahead, **({"a": 1.0} if good else {"a": "x"}))
         for i, (ahead, good) in enumerate(rows)
     ]
     now = NOW + clock
-    outcome = shard().process(batch(records), now)
+    outcome = shard(cloudevents=events).process(batch(records), now)  # events: one by one
     free = replace(outcome, now=1 << 62)
     said = [*outcome.predictions(), *outcome.dead_letters()]
     unclamped = [*free.predictions(), *free.dead_letters()]
