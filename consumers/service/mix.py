@@ -46,6 +46,11 @@ class Mix(NamedTuple):
     peers: list[PeerStatistics]
     taken: Taken
 
+    @property
+    def publishing(self) -> Mix | None:
+        """The same without the statistics of others; None if there is nothing to publish."""
+        return Mix(self.outputs, [], {}) if self.outputs else None
+
 
 def taken(of: Log, topic: str, peers: Sequence[PeerStatistics]) -> Taken:
     """The statistics that a journal record names, as `ShardMix.take` takes them.
@@ -90,9 +95,8 @@ class Mixer:
         found: Sources,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._log, self._owner, self._live, self._found = of, owner, live, found
-        self._clock, self._journal = clock, found.journal
-        self._topic = found.mix
+        self._log, self._owner, self._live, self._clock = of, owner, live, clock
+        self._journal, self._topic = found.journal, found.mix
         self._seconds = duration_ms(config.scale.mix or "1m") / 1000
         self._next = 0.0
         self._published: tuple[int, int] | None = None  # learned and corrected labels by then
@@ -202,7 +206,7 @@ class Mixer:
         return list(parts_of(statistics.to_bytes(published), self._own, now))
 
     def _report(self, mix: Mix) -> None:
-        """The first mix of a start, as a line in the log."""
+        """Write the first mix of a start to the log."""
         if mix.outputs and not self._told:
             self._told = True
             size = sum(len(record.value or b"") for record in mix.outputs)

@@ -511,10 +511,13 @@ class Runner:
             self._telemetry.mixed(view.mix.oldest)
 
     def _last_mix(self, mixer: Mixer, live: LiveShard) -> None:
-        """Publish before the end, so that the others have all that this shard has learned."""
+        """Publish before the end, so that the others have all that this shard has learned.
+
+        It takes over nothing more, because the last snapshot is written."""
         try:
-            if (mix := mixer.look()) is not None:
-                self._mix(mixer, mix, live, live.now)
+            mix = mixer.look()
+            if mix is not None and mix.publishing is not None:
+                self._mix(mixer, mix.publishing, live, live.now)
         except (FencedError, TransportError) as error:
             log.warning("%s; what was learned since the last mix is published later", error)
 

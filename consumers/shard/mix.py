@@ -126,6 +126,7 @@ class ShardMix:
 def _encodable(label: Label) -> bool:
     """Whether a prediction can show the label."""
     try:
-        return bool(str(label).encode()) or label == ""
+        str(label).encode()
     except UnicodeEncodeError:
         return False
+    return True

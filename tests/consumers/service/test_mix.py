@@ -351,6 +351,29 @@ def test_a_clean_stop_while_the_log_is_away_ends_with_a_snapshot(tmp_path) -> No
     assert len(service.mixes(0)) == 1
 
 
+def test_a_lost_topic_is_left_behind_by_a_relearn_without_the_mix(tmp_path) -> None:
+    """It needs the inputs and the last snapshot."""
+    service, records = Shards(tmp_path), phishing(200)
+    service.log.append(keyed(records))
+    for number in (0, 1, 0, 1):
+        service.run(number)
+    for number in (0, 1):
+        for _ in service.log.compactor().delete(Partition("svc-mix", number), 10**6):
+            pass
+    with pytest.raises(TransportError, match="restore the topic"):
+        service.rebuilt(1)
+
+    service.mix = ""
+    service.relearn()
+    service.run(0, 1)
+
+    own = [i for i in range(200) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
+    model = whole([records[i] for i in own])
+    learner = service.rebuilt(1).shard.learner
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+
+
 def test_mixes_of_earlier_settings_are_not_read_again(tmp_path) -> None:
     """So a lost mix topic is left behind by turning the mix off, and on again."""
     service, records = Shards(tmp_path), phishing(200)
