@@ -117,6 +117,16 @@ class BudgetStatus(Struct, frozen=True):
     unsure: int
 
 
+class MixStatus(Struct, frozen=True):
+    """What a shard has taken over from others: shards whose statistics are in use, the labels that
+    these had learned, the time of the oldest in ms, and how many statistics were refused."""
+
+    peers: int
+    labels: int
+    oldest: int | None
+    refused: list[tuple[str, int]]
+
+
 class Delay(Struct, frozen=True):
     """Labels with a delay up to this bound and above the one before; None for no bound."""
 
@@ -286,6 +296,7 @@ class ShardStatus(Struct, frozen=True):
     throughput: Throughput | None = None
     decisions: DecisionStatus | None = None
     budget: BudgetStatus | None = None
+    mix: MixStatus | None = None
     labelling: Labelling | None = None
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None

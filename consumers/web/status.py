@@ -18,6 +18,7 @@ from consumers.shard.views import (
     ChallengerView,
     DriftView,
     LabelView,
+    MixView,
     PublishedPrediction,
     RiskView,
     ShardView,
@@ -39,6 +40,7 @@ from consumers.web.document import (
     ExplanationStatus,
     InputStatus,
     Labelling,
+    MixStatus,
     MonitorStatus,
     Prediction,
     ReportersStatus,
@@ -194,6 +196,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         throughput=_throughput(status_feed, now),
         decisions=_decisions(view.risk),
         budget=_budget(view),
+        mix=_mix(view.mix),
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
@@ -318,6 +321,12 @@ def _budget(view: ShardView) -> BudgetStatus | None:
         budget.withheld,
         budget.unsure,
     )
+
+
+def _mix(mix: MixView | None) -> MixStatus | None:
+    if mix is None:
+        return None
+    return MixStatus(len(mix.peers), mix.learned, mix.oldest, _counts(mix.refused))
 
 
 def _labelling(view: LabelView | None) -> Labelling | None:

@@ -24,7 +24,7 @@ from consumers.shard.views import (
     RiskView,
 )
 from consumers.telemetry.guessing import sentence
-from consumers.web.document import ReportersStatus, ReporterStatus, Status
+from consumers.web.document import MixStatus, ReportersStatus, ReporterStatus, Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_bytes
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
@@ -363,6 +363,12 @@ def test_an_entry_of_their_table_is_all_that_a_score_of_decisions_needs(
     found = [(s.name, s.all, s.last, s.fading) for s in scores if "decisions" in s.name]
     assert [name for name, *_ in found] == [score.title for score in (*RISK_SCORES, more)]
     assert found[-1] == (title, 0, 1, 2)
+
+
+def test_document_shows_what_was_taken_over_from_other_shards() -> None:
+    """Absent without a mix."""
+    assert document(status_feed()).shard.mix == MixStatus(1, 12, 1_700_000_000_000, [("model", 1)])
+    assert document(status_feed(mix=None)).shard.mix is None
 
 
 def test_budget_tells_how_far_it_is() -> None:

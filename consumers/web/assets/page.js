@@ -190,7 +190,7 @@
       [`Accuracy, ${window_}`, percent(last.last), gain === null ? "nothing scored yet" : `${gain >= 0 ? "+" : "−"}${Math.abs(gain)} points on the better baseline`],
       [`Log loss, ${window_}`, decimal(of["log loss"]?.last), known(of["log loss"]?.prior) ? `${decimal(of["log loss"].prior)} by the prior alone` : "nats a prediction"],
       ["Observations", number(shard.observations), known(rate) ? `${number(Math.round(rate))} a second` : "no rate yet"],
-      ["Learned", number(shard.learned), [shard.imported ? `and ${number(shard.imported_labels)} before the import` : "", `${number(shard.pending)} wait for a label`].filter(Boolean).join(" · ")],
+      ["Learned", number(shard.learned), [shard.imported ? `and ${number(shard.imported_labels)} before the import` : "", shard.mix ? `and ${number(shard.mix.labels)} by ${shard.mix.peers} other shards` : "", `${number(shard.pending)} wait for a label`].filter(Boolean).join(" · ")],
       ["Lag in records", number(shard.lag), "not consumed yet"],
       ["Dead letters", number(refused), shard.held_back ? "learning has stopped" : "could not be used", shard.held_back],
       ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", shard.committed_at == null ? "none since the start" : ago(shard.committed_at)],
