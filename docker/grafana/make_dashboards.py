@@ -267,6 +267,32 @@ QUALITY: dict[str, list[Panel]] = {
             about="Predictions that named no class, for none was known yet.",
         ),
     ],
+    "Mix of the shards": [
+        lines(
+            "Other shards in use",
+            "short",
+            of_shard("headwater_mix_peers"),
+            about="With [scale] mix only: shards whose statistics a shard predicts with.",
+        ),
+        lines(
+            "Labels learned by other shards",
+            "short",
+            of_shard("headwater_mix_peer_labels"),
+            about="With [scale] mix only.",
+        ),
+        lines(
+            "Age of the oldest statistics",
+            "s",
+            of_shard("headwater_mix_age_seconds"),
+            about="With [scale] mix only. It grows while that shard learns nothing.",
+        ),
+        lines(
+            "Statistics refused",
+            "cps",
+            rates("headwater_mix_refused_total", "reason", "{{reason}}"),
+            about="With [scale] mix only.",
+        ),
+    ],
     "Weights of the learners": [
         lines(
             "Weight of each learner of a mixture",

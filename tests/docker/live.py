@@ -32,6 +32,7 @@ __all__ = [
     "of_budget",
     "of_history",
     "of_mail",
+    "of_mix",
     "of_reporters",
     "started",
 ]
@@ -90,6 +91,11 @@ def of_budget(query: Query) -> bool:
 def of_reporters(query: Query) -> bool:
     """Whether only a service with [labels] reporter has data for it, as in tests/telemetry."""
     return "headwater_reporter" in query.expression
+
+
+def of_mix(query: Query) -> bool:
+    """Whether only shards that mix have data for it, as in tests/telemetry."""
+    return "headwater_mix_" in query.expression
 
 
 def of_history(query: Query) -> bool:

@@ -19,6 +19,7 @@ from tests.docker.live import (
     of_budget,
     of_history,
     of_mail,
+    of_mix,
     of_reporters,
     started,
 )
@@ -85,7 +86,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Ite
 @pytest.mark.kafka
 def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
     """Each query of both dashboards, each recording rule and each alert's expression."""
-    others = (of_budget, of_mail, of_reporters, of_history)
+    others = (of_budget, of_mail, of_mix, of_reporters, of_history)
     asked = [query for query in QUERIES if not any(of(query) for of in others)]
     found = answers(stack.prometheus, asked, seconds=PATIENCE)
 
