@@ -175,8 +175,10 @@ def test_kills_on_a_broker_lose_and_double_nothing(tmp_path: Path, kafka_bootstr
     with Service(path, "--processes", "2") as service:
         for kill in range(1, 5):
             service.wait_until(lambda kill=kill: len(predicted()) >= 3_000 * kill)
-            os.kill(children(service.pid)[kill % 2], signal.SIGKILL)
-            service.wait_until(lambda: len(children(service.pid)) == 2)
+            victim = children(service.pid)[kill % 2]
+            os.kill(victim, signal.SIGKILL)
+            # A killed child is listed until its parent has noticed.
+            service.wait_until(lambda v=victim: len({*children(service.pid)} - {v}) == 2)
         service.wait_until(lambda: len(predicted()) >= 20_000)
         assert service.output.count("ended (killed by SIGKILL)") == 4
         assert service.terminate() == 0
