@@ -26,6 +26,7 @@ from consumers.files.source import FileSource
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from stream.data.schema import Field, Label, Schema
+from stream.mix import byte_parts
 
 __all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order", "newest"]
 
@@ -133,7 +134,7 @@ def empty_shard(
     changes: dict[str, Any] = {"challenger": (), "drift": DriftConfig(), "output": output}
     if config.scale.mix is not None:  # it learns alone, within the bytes that it has later
         changes["scale"] = config.scale.model_copy(update={"mix": None})
-        part = config.model.max_state_bytes // (2 * config.scale.shards)
+        part = config.model.max_state_bytes // byte_parts(config.scale.shards)
         changes["model"] = config.model.model_copy(update={"max_state_bytes": part})
     if alone:
         changes["labels"] = config.labels.unbounded

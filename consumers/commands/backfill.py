@@ -319,9 +319,9 @@ def _plans(
     from consumers.backfill.learn import plan_files, plan_log
     from consumers.base.errors import ConfigError
     from consumers.commands.transport import check_topics
-    from consumers.shard.models import check_mix
+    from consumers.shard.models import build_model
 
-    check_mix(config)
+    build_model(config)  # report at once that it cannot mix
     if source is not None and config.scale.mix is not None:
         raise ConfigError(
             "[scale] mix and files exclude each other: each shard would begin with the whole "

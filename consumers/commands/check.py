@@ -72,23 +72,20 @@ def inspect(settings: Config, config: Path, report: Report, *, create: bool = Fa
 
 def _check_model(config: Config, report: Report) -> None:
     from consumers.shard.models import (
-        build,
+        build_model,
         challenging,
-        check_mix,
         check_numeric_fields,
         correcting,
         explained,
         limited,
-        mixed,
+        mixing_types,
         two_classes_only,
     )
     from stream.data.schema import Schema
     from stream.errors import StreamError
 
     try:
-        learner = build(config.model)
-        if config.scale.mix is not None:
-            learner = mixed(config.model, learner, 0, config.scale.shards)
+        learner = build_model(config)
         explained(config.output.explain, learner, config.model)
         correcting(config.labels.corrections, learner)
         schema = config.declared_schema
@@ -99,7 +96,7 @@ def _check_model(config: Config, report: Report) -> None:
         report.wrong("model", str(e))
     else:
         report.fine("model", config.model.type)
-        if names := check_mix(config):
+        if names := mixing_types(learner):
             report.fine("mix", f"the shards exchange what they learn: {', '.join(names)}")
         for name in two_classes_only(learner):
             report.note(

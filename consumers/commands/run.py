@@ -119,7 +119,7 @@ def _serve(
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
-    from consumers.shard.models import build, check_mix
+    from consumers.shard.models import build, build_model
     from consumers.telemetry.log import configure
     from consumers.telemetry.supervisor import notifying
 
@@ -127,9 +127,9 @@ def _serve(
     configure(config.telemetry.log, config.telemetry.level)
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
-    for model in (config.model, *config.challenger):
-        build(model)  # report a wrong parameter before anything is opened
-    check_mix(config)
+    build_model(config)  # report a wrong parameter before anything is opened
+    for challenger in config.challenger:
+        build(challenger)
 
     opened = partial(log_of, config)
 

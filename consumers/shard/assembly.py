@@ -14,13 +14,13 @@ from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
 from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
+    build_model,
     check_numeric_fields,
     classes_that_fit,
     correcting,
     explainable,
     explained,
     limited,
-    mixed,
 )
 from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
@@ -108,9 +108,7 @@ def _learner(
     config: Config, schema: Schema, defaults: Defaults, number: int, join_rules: int
 ) -> tuple[Learner, int]:
     """The empty learner, and how many classes it may have."""
-    learner = build(config.model, defaults)
-    if config.scale.mix is not None:
-        learner = mixed(config.model, learner, number, config.scale.shards)
+    learner = build_model(config, defaults, number)
     check_numeric_fields(config.model, schema)
     if join_rules == 1:  # bounds decide what is learned, so a journal keeps its first rules
         return learner, classes_that_fit(config.model, learner)

@@ -25,13 +25,13 @@ from stream.data.schema import Schema
 from stream.errors import NotSupportedError, SchemaError
 from stream.learner.base import Learner
 from stream.learner.registry import learners
-from stream.mix import mixing, mixing_parts
+from stream.mix import byte_parts, mixing, mixing_parts
 from stream.preprocessing import Discretized
 
 __all__ = [
     "build",
+    "build_model",
     "challenging",
-    "check_mix",
     "check_numeric_fields",
     "classes_that_fit",
     "correcting",
@@ -39,6 +39,7 @@ __all__ = [
     "explained",
     "limited",
     "mixed",
+    "mixing_types",
     "one_vs_rest",
     "two_classes_only",
     "unused",
@@ -152,17 +153,16 @@ def mixed(model: LearnerConfig, learner: Learner, shard: int, shards: int) -> Le
     )
 
 
-def check_mix(config: Config) -> list[str]:
-    """The types of the learners in [model] that mix; empty without [scale] mix.
-
-    Raises
-    ------
-    ConfigError
-        None can.
-    """
+def build_model(config: Config, defaults: Defaults = DEFAULTS, shard: int = 0) -> Learner:
+    """`build` of [model], which mixes if the shards do. ConfigError if it cannot."""
+    learner = build(config.model, defaults)
     if config.scale.mix is None:
-        return []
-    learner = mixed(config.model, build(config.model), 0, config.scale.shards)
+        return learner
+    return mixed(config.model, learner, shard, config.scale.shards)
+
+
+def mixing_types(learner: Learner) -> list[str]:
+    """The types of its parts that mix."""
     return [type(part.learner).__name__ for part in mixing_parts(learner)]
 
 
@@ -294,7 +294,7 @@ def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
         )
     except SchemaError as error:
         parts = mixing_parts(learner)
-        shared = f" ([scale] mix divides it by {2 * parts[0].shards})" if parts else ""
+        shared = f" ([scale] mix divides it by {byte_parts(parts[0].shards)})" if parts else ""
         raise ConfigError(
             f"[model] max_state_bytes = {model.max_state_bytes:,}{shared} is too little: {error}; "
             "raise it"

@@ -9,10 +9,11 @@ from stream.mix.learners import (
     unmixed,
     unmixed_fingerprint,
 )
-from stream.mix.mixed import MixedLearner
+from stream.mix.mixed import MixedLearner, byte_parts
 
 __all__ = [
     "MixedLearner",
+    "byte_parts",
     "mix",
     "mixing",
     "mixing_parts",

@@ -20,7 +20,7 @@ from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, Stat
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation, LinearView
 
-__all__ = ["MOST_SHARDS", "MixedLearner"]
+__all__ = ["MOST_SHARDS", "MixedLearner", "byte_parts"]
 
 MOST_SHARDS = 1024
 SLACK, LEAST = 2, 2**16  # a state may be larger than the formula of its bound, by so much
@@ -112,7 +112,7 @@ class MixedLearner(Learner):
             may be.
         """
         if self._limited is not None:
-            most = SLACK * self._limited[0] // (2 * self.shards) + LEAST
+            most = SLACK * self._limited[0] // byte_parts(self.shards) + LEAST
             held = sum(a.nbytes for a in state.arrays.values()) + len(state.header_bytes())
             if held > most:
                 raise StateError(f"expected at most {most:,} bytes, got {held:,}")
@@ -232,7 +232,7 @@ class MixedLearner(Learner):
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit` and the notes."""
-        fit = self.learner.limit(max_bytes // (2 * self.shards), schema, max_classes)
+        fit = self.learner.limit(max_bytes // byte_parts(self.shards), schema, max_classes)
         return super().limit(max_bytes, schema, fit)
 
     def _empty_merge(self) -> Learner:
@@ -352,9 +352,17 @@ class MixedLearner(Learner):
         """Whether the learner can."""
         return self.learner.can_unlearn
 
-    def faded(self, age: int) -> float:
-        """The learner's."""
-        return self.learner.faded(age)
+
+def byte_parts(shards: int) -> int:
+    """Into how many parts `MixedLearner.limit` divides its bytes: one for the statistics of each
+    shard, and as many for the merge.
+
+    Examples
+    --------
+    >>> byte_parts(3)
+    6
+    """
+    return 2 * shards
 
 
 def _finite(learner: Learner) -> bool:

@@ -169,6 +169,12 @@ class FailingOwner:
         return int(at)
 
 
+def assert_predicts_as(learner: Any, model: GaussianNB, records: list[Any]) -> None:
+    """On some of the records, up to the rounding of a merge."""
+    for x, _ in records[::20]:
+        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+
+
 def learned_ids(service: Shards, shard: int) -> set[str]:
     """The records of a shard whose observation and label are in its history, by its journal."""
     journal = service.partition("svc-journal", shard)

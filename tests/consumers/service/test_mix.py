@@ -21,7 +21,7 @@ from consumers.journal.model_parts import ModelPart, parts_of
 from consumers.journal.statistics import Statistics, to_bytes
 from consumers.service.mix import Mixer
 from consumers.service.recovery import rebuild, sources
-from consumers.shard.models import build, check_mix, limited, mixed
+from consumers.shard.models import build_model, limited, mixing_types
 from consumers.shard.views import MixView
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import learned
@@ -31,7 +31,14 @@ from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from stream import GaussianNB, Schema, State
 from tests.consumers.feeds import NOW, phishing
-from tests.consumers.service.shards import Attack, Failing, Shards, keyed, whole
+from tests.consumers.service.shards import (
+    Attack,
+    Failing,
+    Shards,
+    assert_predicts_as,
+    keyed,
+    whole,
+)
 
 
 @pytest.mark.parametrize("shards", [2, 4])
@@ -44,12 +51,8 @@ def test_shards_that_have_mixed_predict_as_one_model_that_saw_all(tmp_path, shar
 
     service.run(*range(shards))
 
-    model = whole(records)
     for number in range(shards):
-        learner = service.rebuilt(number).shard.learner
-        for x, _ in records[::20]:
-            expected = model.predict_proba_one(x)
-            assert learner.predict_proba_one(x) == pytest.approx(expected, abs=1e-9)
+        assert_predicts_as(service.rebuilt(number).shard.learner, whole(records), records)
 
 
 def test_a_replay_repeats_every_prediction_of_the_mixed_model(tmp_path) -> None:
@@ -150,9 +153,7 @@ def test_relearn_turns_the_mix_on_and_off(tmp_path) -> None:
     service.run(0)
     service.run(1)
     service.run(0)
-    model, learner = whole(records), service.rebuilt(0).shard.learner
-    for x, _ in records[::20]:
-        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+    assert_predicts_as(service.rebuilt(0).shard.learner, whole(records), records)
 
     service.mix = ""
     service.relearn()
@@ -219,10 +220,7 @@ def test_a_failure_during_a_mix_costs_nothing(tmp_path, after) -> None:
     chunks = service.log.read(service.log.beginning_offsets(parts), service.log.end_offsets(parts))
     ids = [json.loads(value)["id"] for chunk in chunks for value in chunk.values]
     assert sorted(ids, key=int) == [str(i) for i in range(300)]
-    for x, _ in records[::20]:
-        expected = whole(records).predict_proba_one(x)
-        learner = service.rebuilt(0).shard.learner
-        assert learner.predict_proba_one(x) == pytest.approx(expected, abs=1e-9)
+    assert_predicts_as(service.rebuilt(0).shard.learner, whole(records), records)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -246,9 +244,7 @@ def test_a_rollback_removes_what_this_shard_learned_and_takes_the_others_again(t
 
     kept = [i for i in range(400) if i < 200 or (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
     model = whole([records[i] for i in kept])
-    learner = service.rebuilt(0).shard.learner
-    for x, _ in records[::20]:
-        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+    assert_predicts_as(service.rebuilt(0).shard.learner, model, records)
 
 
 def test_a_rollback_of_everything_takes_it_from_the_others_too(tmp_path) -> None:
@@ -264,9 +260,7 @@ def test_a_rollback_of_everything_takes_it_from_the_others_too(tmp_path) -> None
 
     own = [i for i in range(200) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
     model = whole([records[i] for i in own])
-    learner = service.rebuilt(1).shard.learner
-    for x, _ in records[::20]:
-        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+    assert_predicts_as(service.rebuilt(1).shard.learner, model, records)
 
 
 @pytest.mark.parametrize(
@@ -369,9 +363,7 @@ def test_a_lost_topic_is_left_behind_by_a_relearn_without_the_mix(tmp_path) -> N
 
     own = [i for i in range(200) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % 2 == 1]
     model = whole([records[i] for i in own])
-    learner = service.rebuilt(1).shard.learner
-    for x, _ in records[::20]:
-        assert learner.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
+    assert_predicts_as(service.rebuilt(1).shard.learner, model, records)
 
 
 def test_mixes_of_earlier_settings_are_not_read_again(tmp_path) -> None:
@@ -443,11 +435,11 @@ def test_what_mixes_is_checked_before_the_journal_begins(tmp_path) -> None:
     for model, says in refused:
         service.model = model
         with pytest.raises(ConfigError, match=says):
-            check_mix(service.config)
+            build_model(service.config)
     service.model = 'type = "auto"'
-    assert check_mix(service.config) == ["MixedNB"]
+    assert mixing_types(build_model(service.config)) == ["MixedNB"]
     service.model = 'type = "GaussianNB"\nmax_state_bytes = 1000'
     config = service.config
-    learner = mixed(config.model, build(config.model), 0, 2)
+    learner = build_model(config)
     with pytest.raises(ConfigError, match=r"1,000 \(\[scale\] mix divides it by 4\)"):
         limited(config.model, learner, config.declared_schema or Schema(()))
