@@ -17,6 +17,7 @@ from stream.errors import (
     StateError,
     StreamError,
 )
+from stream.keyed import PerKeyNB
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation, LinearView
 from stream.linear import LogisticRegression, SpamScorer
@@ -38,6 +39,7 @@ __all__ = [
     "NotLearnedError",
     "NotSupportedError",
     "Op",
+    "PerKeyNB",
     "Predictions",
     "RiverClassifier",
     "Rows",

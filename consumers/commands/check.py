@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from consumers.snapshots.locate import JournalOrigin
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
+    from stream.learner.base import Learner
 
 __all__ = ["check", "counted_wrong", "inspect"]
 
@@ -70,11 +71,24 @@ def inspect(settings: Config, config: Path, report: Report, *, create: bool = Fa
     _check_topics(settings, config, create, report)
 
 
+def _show_keys(learner: Learner, report: Report) -> None:
+    """How many keys get a model of their own, of each learner that has one for each key."""
+    from stream.keyed import PerKeyNB
+
+    for part in learner.with_parts():
+        if isinstance(part, PerKeyNB):
+            report.fine(
+                "keys",
+                f"a model for each value of {part.per}, for up to {part.room_for_keys:,} values; "
+                "fewer max_classes or a larger max_state_bytes leave room for more",
+            )
+
+
 def _check_model(config: Config, report: Report) -> None:
     from consumers.shard.models import (
         build_model,
         challenging,
-        check_numeric_fields,
+        check_fields,
         correcting,
         explained,
         limited,
@@ -90,7 +104,7 @@ def _check_model(config: Config, report: Report) -> None:
         correcting(config.labels.corrections, learner)
         schema = config.declared_schema
         if schema is not None:
-            check_numeric_fields(config.model, schema)
+            check_fields(config.model, schema)
         classes = limited(config.model, learner, schema or Schema(()))
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))
@@ -98,6 +112,7 @@ def _check_model(config: Config, report: Report) -> None:
         report.fine("model", config.model.type)
         if names := mixing_types(learner):
             report.fine("mix", f"the shards exchange what they learn: {', '.join(names)}")
+        _show_keys(learner, report)
         for name in two_classes_only(learner):
             report.note(
                 "model",

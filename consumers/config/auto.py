@@ -16,6 +16,8 @@ __all__ = [
     "DEFAULTS",
     "FIRST_AUTO",
     "FIRST_RIVER",
+    "OF_KEYS",
+    "PER",
     "RIVER",
     "Defaults",
     "auto_of",
@@ -25,6 +27,7 @@ __all__ = [
 
 RIVER = 2  # number of the rules by which models of river are made
 FIRST_RIVER = 1  # a classifier of two classes rejects a third one; also without a number
+PER, OF_KEYS = "per", "PerKeyNB"  # the parameter with the field of the key, and its learner
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 
@@ -63,7 +66,8 @@ DEFAULTS = Defaults()  # those of this version
 
 
 def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, Any]]:
-    """Type and parameters of a model. `auto` with parameters or bins is `MixedNB` with them.
+    """Type and parameters of a model. `auto` with parameters or bins is `MixedNB` with them, with
+    `per` it is `PerKeyNB`.
 
     Examples
     --------
@@ -73,6 +77,8 @@ def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, A
     """
     if model.type != "auto":
         return model.type, model.parameters
+    if PER in model.parameters:
+        return OF_KEYS, model.parameters
     if model.parameters or model.bins is not None:
         return str(FIRST_AUTO["type"]), model.parameters
     given = dict(defaults.auto)
@@ -82,4 +88,4 @@ def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, A
 def learner_type(model: LearnerConfig, defaults: Defaults) -> str:
     """The name of a model in predictions: its type, or `auto` if that is several learners."""
     name, _ = resolved(model, defaults)
-    return name if model.type != "auto" or name == FIRST_AUTO["type"] else "auto"
+    return name if model.type != "auto" or name in (FIRST_AUTO["type"], OF_KEYS) else "auto"

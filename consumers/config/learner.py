@@ -135,7 +135,8 @@ class LearnerConfig(Section):
         "and three guesses and weighs each by how well it predicted, see docs/learners.md: nobody "
         "can know in advance which one fits. The journal keeps the list of its learners. With "
         "parameters or bins, and in journals that began before it was several learners, `auto` is "
-        "`MixedNB`.",
+        "`MixedNB`; with `per` it is `PerKeyNB`, a model for each key "
+        "([howto/keys.md](howto/keys.md)).",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,

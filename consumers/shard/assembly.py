@@ -15,7 +15,7 @@ from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
     build_model,
-    check_numeric_fields,
+    check_fields,
     classes_that_fit,
     correcting,
     explainable,
@@ -109,7 +109,7 @@ def _learner(
 ) -> tuple[Learner, int]:
     """The empty learner, and how many classes it may have."""
     learner = build_model(config, defaults, number)
-    check_numeric_fields(config.model, schema)
+    check_fields(config.model, schema)
     if join_rules == 1:  # bounds decide what is learned, so a journal keeps its first rules
         return learner, classes_that_fit(config.model, learner)
     return learner, limited(config.model, learner, schema)

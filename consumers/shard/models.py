@@ -15,7 +15,15 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.config.auto import DEFAULTS, FIRST_RIVER, Defaults, learner_type, resolved
+from consumers.config.auto import (
+    DEFAULTS,
+    FIRST_RIVER,
+    OF_KEYS,
+    PER,
+    Defaults,
+    learner_type,
+    resolved,
+)
 from consumers.config.bins import BinsConfig
 from consumers.config.learner import PYTHON, ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
@@ -23,6 +31,7 @@ from consumers.shard.factory import made_by_code
 from stream.compat import RIVER, RiverClassifier, build_river
 from stream.data.schema import Schema
 from stream.errors import NotSupportedError, SchemaError
+from stream.keyed import PerKeyNB
 from stream.learner.base import Learner
 from stream.learner.registry import learners
 from stream.mix import byte_parts, mixing, mixing_parts
@@ -32,7 +41,7 @@ __all__ = [
     "build",
     "build_model",
     "challenging",
-    "check_numeric_fields",
+    "check_fields",
     "classes_that_fit",
     "correcting",
     "explainable",
@@ -106,6 +115,8 @@ def build(
             if name not in known:
                 near = get_close_matches(name, [*known, *type(model).model_fields], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+                if name == PER:
+                    hint = f'a model for each key is type = "{OF_KEYS}"'
                 raise SchemaError(f"no parameter {name!r}; {hint}")
         _check_types(kind, parameters)
         given = {**(kind.first_defaults if defaults.first else {}), **parameters}
@@ -166,8 +177,9 @@ def mixing_types(learner: Learner) -> list[str]:
     return [type(part.learner).__name__ for part in mixing_parts(learner)]
 
 
-def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
-    """ConfigError if edges or a distribution are given for a field that is not numeric."""
+def check_fields(model: LearnerConfig, schema: Schema) -> None:
+    """ConfigError if edges or a distribution are given for a field that is not numeric, or if the
+    field of the key is not categorical."""
     edges = (model.bins and model.bins.edges) or {}
     given = (
         {} if model.type.startswith((RIVER, PYTHON)) else model.parameters.get("distributions", {})
@@ -186,6 +198,13 @@ def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
             raise ConfigError(
                 f"{_where(model)}: {what}: {name!r} is not a numeric field of [features]; "
                 f"the numeric ones are {_listed(known) or 'none'}"
+            )
+    if resolved(model, DEFAULTS)[0] == OF_KEYS:
+        per = model.parameters.get(PER, PerKeyNB().per)
+        if per not in schema.categorical:
+            raise ConfigError(
+                f"{_where(model)}: per: {per!r} is not a categorical field of [features]; the "
+                f"categorical ones are {_listed(list(schema.categorical)) or 'none'}"
             )
 
 
@@ -217,7 +236,7 @@ def challenging(
     if of is not None:
         learner = mixed(challenger, learner, *of)
     if schema is not None:
-        check_numeric_fields(challenger, schema)
+        check_fields(challenger, schema)
         _limit(challenger, learner, classes, schema)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:

@@ -9,10 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
+from consumers.config.auto import DEFAULTS, learner_type
 from consumers.config.learner import ChallengerConfig, ModelConfig, model_types
 from consumers.shard.challengers import challenger_block
-from consumers.shard.models import build, check_numeric_fields, correcting, unused
+from consumers.shard.models import build, check_fields, correcting, unused
 from stream.data.schema import KINDS, Schema
+from stream.keyed import PerKeyNB
 from stream.preprocessing import Discretized
 
 
@@ -141,12 +143,10 @@ def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
     schema = Schema.of(price="numeric", colour="categorical")
     model = ModelConfig(type="CategoricalNB", bins={"edges": {"colour": [1.0]}})
 
-    check_numeric_fields(
-        ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema
-    )
-    check_numeric_fields(ModelConfig(type="CategoricalNB"), schema)
+    check_fields(ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema)
+    check_fields(ModelConfig(type="CategoricalNB"), schema)
     with pytest.raises(ConfigError, match="'colour' is not a numeric field"):
-        check_numeric_fields(model, schema)
+        check_fields(model, schema)
 
 
 def test_distributions_are_refused_where_they_name_no_number() -> None:
@@ -158,13 +158,33 @@ def test_distributions_are_refused_where_they_name_no_number() -> None:
     )
     binned = ModelConfig(type="MixedNB", distributions={"visits": "bernoulli"}, bins={})
 
-    check_numeric_fields(visits, schema)
+    check_fields(visits, schema)
     with pytest.raises(ConfigError, match=r"'seen' is not a numeric field .* ones are visits"):
-        check_numeric_fields(seen, schema)
+        check_fields(seen, schema)
     with pytest.raises(ConfigError, match="remove bins or distributions"):
-        check_numeric_fields(binned, schema)
+        check_fields(binned, schema)
     with pytest.raises(ConfigError, match=r'distributions.* must be one of "bernoulli".*normall'):
         build(ModelConfig(type="MixedNB", distributions={"visits": "normall"}))
+
+
+def test_per_is_a_model_for_each_key() -> None:
+    """With a type that has no keys, and without a field for the key, the error says what to do."""
+    schema = Schema.of(tenant="categorical", price="numeric")
+    model = ModelConfig(per="tenant", strength=3)
+
+    learner = build(model)
+    check_fields(model, schema)
+
+    assert isinstance(learner, PerKeyNB)
+    assert (learner.per, learner.strength) == ("tenant", 3)
+    assert learner_type(model, DEFAULTS) == "PerKeyNB"
+    for wrong in (ModelConfig(per="price"), ModelConfig(type="PerKeyNB")):
+        with pytest.raises(ConfigError, match=r"per: '(price|key)' is not a categorical .* tenant"):
+            check_fields(wrong, schema)
+    with pytest.raises(ConfigError, match=r"MixedNB: no parameter .per.; .* type = .PerKeyNB."):
+        build(ModelConfig(type="MixedNB", per="tenant"))
+    with pytest.raises(ConfigError, match="PerKeyNB cannot unlearn"):
+        correcting(True, learner)
 
 
 def test_learned_bins_refuse_corrections_by_name() -> None:

@@ -35,6 +35,7 @@ NOTES = ("gift card now", "the usual rent", "gift for you")
 KEY = "a-secret-of-at-least-16-characters"
 MODELS = {
     **{name: f'type = "{name}"' for name in learners()},
+    "PerKeyNB": 'per = "colour"',
     "auto": "",
     "bins": 'type = "CategoricalNB"\nbins = { strategy = "mdl" }',
     "bounded": 'type = "CategoricalNB"\nmax_state_bytes = "20KiB"\nmax_classes = 2',

@@ -1,0 +1,1 @@
+"""Compiled loops of models for many keys."""
