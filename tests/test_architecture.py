@@ -474,6 +474,14 @@ def test_importing_the_service_loads_no_statistics() -> None:
     assert not {"scipy.stats", "river.metrics", "river.multiclass"} & set(found["modules"])
 
 
+def test_feeds_of_the_demo_load_no_statistics() -> None:
+    """`river.datasets` takes longer to import than the rest of a start."""
+    feed = "from consumers.demo.data import bundled; next(bundled('phishing').records())"
+    found = json.loads(python(PROBE.replace("import stream", feed)))
+
+    assert not {"river.datasets", "scipy.stats", "sklearn", "pandas"} & set(found["modules"])
+
+
 def test_importing_the_core_is_quick(record_property) -> None:
     """The best of three is far below what a user would notice."""
     seconds = min(float(python(CLOCK)) for _ in range(3))

@@ -203,12 +203,12 @@ def _numbers(text: str | None, config: Config) -> list[int]:
 
 def _processes(text: str | None, config: Config, shards: int) -> int:
     """The number of processes for the shards; 0 without the option."""
+    if text is None:
+        return 0
     from consumers.base.errors import ConfigError
     from consumers.cluster.processes import processors
     from consumers.transports.registry import transport_of
 
-    if text is None:
-        return 0
     kind = transport_of(config.input.transport)
     if kind.private or not kind.takes_over:
         raise ConfigError(

@@ -9,26 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from consumers.base.errors import ConfigError
 from consumers.config.propose import Source, choose, service_name, toml
 from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
-
-if TYPE_CHECKING:
-    from river.datasets.base import Dataset
+from consumers.demo.bundled import RECORDS
 
 __all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
 
-# Name -> class in river.datasets, description of its records, and name of the label.
+# Name -> description of its records, and name of the label.
 FEEDS = {
-    "phishing": ("Phishing", "web pages, phishing or not (Phishing)", "is_phishing"),
-    "bananas": ("Bananas", "points of two shapes like bananas (Bananas)", "banana"),
-    "segments": (
-        "ImageSegments",
-        "patches of photographs (ImageSegments)",
-        "category",
-    ),
+    "phishing": ("web pages, phishing or not (Phishing)", "is_phishing"),
+    "bananas": ("points of two shapes like bananas (Bananas)", "banana"),
+    "segments": ("patches of photographs (ImageSegments)", "category"),
 }
 ID = "id"
 
@@ -72,10 +66,8 @@ def bundled(name: str) -> DemoStream:
     """
     if name not in FEEDS:
         raise ConfigError(f"expected --feed as one of {', '.join(FEEDS)}, got {name!r}")
-    from river import datasets  # imports the modules of all data sets, so only on demand
-
-    dataset, origin, label = FEEDS[name]
-    return DemoStream(name, origin, label, _records(getattr(datasets, dataset)(), label))
+    origin, label = FEEDS[name]
+    return DemoStream(name, origin, label, RECORDS[name])
 
 
 def from_file(path: Path, label: str | None) -> DemoStream:
@@ -176,11 +168,3 @@ def fresh_directory(wanted: Path) -> Path:
             ) from None
         return directory
     raise AssertionError("count() does not end")
-
-
-def _records(dataset: Dataset, label: str) -> Callable[[], Iterator[Mapping[str, Any]]]:
-    def records() -> Iterator[Mapping[str, Any]]:
-        for x, y in dataset:
-            yield {**x, label: y}
-
-    return records

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -30,8 +29,8 @@ def samples() -> dict[str, Sample]:
     """All sample sets by name: one that is computed, and those that ship with river."""
     about = f"{RECORDS:,} payments, few of them fraud; fraud changes within the file"
     found = {"payments": Sample(about, "fraud", payments)}
-    for name, (_, origin, label) in FEEDS.items():
-        found[name] = Sample(origin, label, partial(_bundled, name))
+    for name, (origin, label) in FEEDS.items():
+        found[name] = Sample(origin, label, bundled(name).records)
     return found
 
 
@@ -56,7 +55,3 @@ def as_csv(records: Records) -> tuple[str, int]:
 
 def _cell(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
-
-
-def _bundled(name: str) -> Records:
-    return bundled(name).records()

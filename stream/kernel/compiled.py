@@ -12,7 +12,9 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     root = _root(function.__module__.partition(".")[0])
     stamp = _stamp(root)
     if stamp is not None:
-        dispatcher._cache = _KernelCache(function, root, stamp)
+        dispatcher._kept = partial(_KernelCache, function, root, stamp)
     return dispatcher
 
 
@@ -68,6 +70,24 @@ def called(function: Callable[..., Any]) -> Any:
     return _Kernel(function, targetoptions={**OPTIONS, "_nrt": False})
 
 
+@cache
+def _load_arrays() -> None:
+    """Load numba's functions of arrays, which the first kernel needs, without `scipy.linalg`.
+
+    numba imports that there to see whether it exists, which takes 0.1 s. No kernel multiplies
+    matrices, and the first function that does, such as one of a user, imports it again.
+    """
+    linalg: Any = import_module("numba.np.linalg")
+    asks = getattr(linalg, "ensure_blas", None)
+    if asks is None or find_spec("scipy") is None:
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = asks
+
+
 class _Kernel(CPUDispatcher):  # type: ignore[misc]
     """A kernel. What another kernel calls becomes a part of that kernel's machine code.
 
@@ -78,10 +98,14 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._parts: dict[tuple[Any, ...], Any] = {}
+        self._kept: Callable[[], _KernelCache] | None = None
 
     def compile(self, sig: Any) -> Any:
         """Compile for these types. Garbage is collected afterwards, which saves a tenth."""
         with global_compiler_lock:
+            _load_arrays()
+            if self._kept is not None:  # made here, because most kernels are never called
+                self._cache, self._kept = self._kept(), None
             collects = gc.isenabled()
             gc.disable()
             try:

@@ -6,7 +6,7 @@ their merge. Only its own statistics are given to others, so no record is counte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block, Rows, learning
 from stream.data.parameters import shown, whole
-from stream.data.schema import Dictionary, Label, Schema
+from stream.data.schema import Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation, LinearView
+from stream.learner.wrapper import Wrapper
 
 __all__ = ["MOST_SHARDS", "MixedLearner", "byte_parts"]
 
@@ -27,7 +27,7 @@ SLACK, LEAST = 2, 2**16  # a state may be larger than the formula of its bound, 
 APART = "the statistics of the other shards are not its own"
 
 
-class MixedLearner(Learner):
+class MixedLearner(Wrapper):
     """A learner that predicts with its own statistics and those of other shards.
 
     Parameters
@@ -102,6 +102,10 @@ class MixedLearner(Learner):
     def predictor(self) -> Learner:
         return self.learner if self._mixed is None else self._mixed
 
+    @property
+    def _speaker(self) -> Learner:
+        return self.predictor
+
     def peer(self, state: State) -> Learner:
         """The statistics of another shard, from its state.
 
@@ -148,7 +152,6 @@ class MixedLearner(Learner):
 
     def _merge(self) -> dict[int, str]:
         """Merge all statistics. Returns the shards that do not fit and why."""
-        refused = self._classes.overflow
         everyone = dict(sorted({**self.peers, self.shard: self.learner}.items()))
         merged, left = self._merged(everyone)
         if not _finite(merged):  # a sum has overflowed
@@ -163,8 +166,8 @@ class MixedLearner(Learner):
         if self.shard in left:  # its own statistics are always in it
             own = {self.shard: self.learner}
             merged, left = self._merged({**own, **everyone})
-        self._mixed = merged if self.peers else None
-        self._classes.overflow = refused
+        with self._refusals_kept():
+            self._mixed = merged if self.peers else None
         return left
 
     def _merged(self, everyone: Mapping[int, Learner]) -> tuple[Learner, dict[int, str]]:
@@ -178,42 +181,14 @@ class MixedLearner(Learner):
         return merged, left
 
     @property
-    def _classes(self) -> Dictionary:
-        return self.predictor._classes
-
-    @_classes.setter
-    def _classes(self, classes: Dictionary) -> None:
-        self.predictor._classes = classes
-
-    @property
     def not_applicable(self) -> Mapping[str, str]:
         """Laws that do not apply to it or to its learner, with the reason."""
         return {
-            **self.learner.not_applicable,
+            **super().not_applicable,
             "merging_equals_learning_both": APART,
             "merging_what_does_not_fit_is_refused": APART,
             "merging_with_oneself_is_learning_twice": APART,
         }
-
-    @property
-    def parts(self) -> Sequence[Learner]:
-        return (self.learner,)
-
-    @property
-    def features(self) -> list[str]:
-        return self.predictor.features
-
-    @property
-    def overflows(self) -> dict[str, int]:
-        return self.predictor.overflows
-
-    @property
-    def _multiclass(self) -> bool:
-        return self.learner._multiclass
-
-    @property
-    def _texts(self) -> Collection[str]:
-        return self.learner._texts
 
     # How it reads values is decided by its learner, not by its class.
     numbers = property(lambda self: self.learner.numbers)
@@ -247,9 +222,6 @@ class MixedLearner(Learner):
         """Those of the learner; the merge has no others."""
         self.learner.compile_kernels()
 
-    def _start(self) -> None:
-        """Do nothing: the learner was passed empty."""
-
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
@@ -264,13 +236,7 @@ class MixedLearner(Learner):
         everyone = {"own": self.learner}
         if self._mixed is not None:
             everyone |= {"mixed": self._mixed, **{f"peer {n}": p for n, p in self.peers.items()}}
-        parts = {}
-        for name, learner in everyone.items():
-            state = learner._whole_state()
-            # The count of rejected classes is that of the whole, and saved once.
-            header = {k: v for k, v in state.header.items() if k != "classes_refused"}
-            parts[name] = State(header, state.arrays)
-        return State.join(parts)
+        return State.join({name: self._part_of_state(each) for name, each in everyone.items()})
 
     def load_state(self, state: State) -> Self:
         """Load what `to_state` saved, or the state of the learner alone: then that is what this
@@ -288,43 +254,17 @@ class MixedLearner(Learner):
         return self
 
     def _restore(self, state: State) -> None:
-        refused = self._classes.overflow
         found = {name: state.nested(name) for name in state.header}
         peers = {int(name[5:]): s for name, s in found.items() if name.startswith("peer ")}
         if bool(peers) != ("mixed" in found) or not peers.keys() <= set(self._others()):
             raise StateError(f"expected statistics of shards below {self.shards}, got {[*found]}")
-        self.learner.load_state(found["own"])
-        self.peers = {shard: self.peer(peers[shard]) for shard in sorted(peers)}
-        self._mixed = self._empty_merge().load_state(found["mixed"]) if peers else None
-        self._classes.overflow = refused
+        with self._refusals_kept():
+            self.learner.load_state(found["own"])
+            self.peers = {shard: self.peer(peers[shard]) for shard in sorted(peers)}
+            self._mixed = self._empty_merge().load_state(found["mixed"]) if peers else None
 
     def _others(self) -> Iterable[int]:
         return (shard for shard in range(self.shards) if shard != self.shard)
-
-    # What the merge answers.
-
-    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """That of the merge."""
-        return self.predictor.joint_log_likelihood_one(x)
-
-    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """That of the merge."""
-        return self.predictor.log_evidence_one(x)
-
-    def explain_rows(
-        self, rows: Rows, label: Label | None = None, against: Label | None = None
-    ) -> Explanation:
-        """The explanation by the merge."""
-        return self.predictor.explain_rows(rows, label, against)
-
-    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """That of the merge."""
-        return self.predictor.linear_view(label, against)
-
-    @property
-    def n_parameters(self) -> int:
-        """Those of the merge."""
-        return self.predictor.n_parameters
 
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
@@ -346,11 +286,6 @@ class MixedLearner(Learner):
             unlearn(self._mixed)
         except NotLearnedError:  # its sums are rounded in another way
             self._merge()
-
-    @property
-    def can_unlearn(self) -> bool:
-        """Whether the learner can."""
-        return self.learner.can_unlearn
 
 
 def byte_parts(shards: int) -> int:

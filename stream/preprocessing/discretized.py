@@ -6,7 +6,7 @@ river. Rows that wait for their label are kept as numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from stream.data import schema as kinds
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.data.parameters import shown
-from stream.data.schema import Dictionary, Field, Label, Schema
+from stream.data.schema import Field, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation, LinearView
+from stream.learner.wrapper import Wrapper
 from stream.preprocessing.binner import Binner
 
 __all__ = ["Discretized"]
@@ -27,7 +27,7 @@ __all__ = ["Discretized"]
 MOVED = "learned bins have changed since; use fixed edges"
 
 
-class Discretized(Learner):
+class Discretized(Wrapper):
     """A learner that gets bins instead of numbers.
 
     Parameters
@@ -50,8 +50,8 @@ class Discretized(Learner):
     Notes
     -----
     With fixed edges it supports what the learner supports. With learned bins it cannot merge or
-    unlearn, because the values in a bin are not known. Truth values are categories. Cost and memory
-    are the sums of both.
+    unlearn, because the values in a bin are not known. Truth values are categories. Evidence is a
+    probability of bins, not a density. Cost and memory are the sums of both.
 
     Examples
     --------
@@ -80,20 +80,12 @@ class Discretized(Learner):
         return f"Discretized({self.discretizer!r}, {self.learner!r})"
 
     @property
-    def _classes(self) -> Dictionary:
-        return self.learner._classes
-
-    @_classes.setter
-    def _classes(self, classes: Dictionary) -> None:
-        self.learner._classes = classes
-
-    @property
     def not_applicable(self) -> Mapping[str, str]:
         """Laws that do not apply to the learner or to learned bins, with the reason."""
         if not self.discretizer.learns:
-            return self.learner.not_applicable
+            return super().not_applicable
         return {
-            **self.learner.not_applicable,
+            **super().not_applicable,
             "weight_two_is_twice": "bins change between the two records",
             "merging_equals_learning_both": MOVED,
             "merging_what_does_not_fit_is_refused": MOVED,
@@ -103,24 +95,8 @@ class Discretized(Learner):
         }
 
     @property
-    def parts(self) -> Sequence[Learner]:
-        return (self.learner,)
-
-    @property
-    def features(self) -> list[str]:
-        return self.learner.features
-
-    @property
     def overflows(self) -> dict[str, int]:
-        return {**self.learner.overflows, **self.discretizer.overflows}
-
-    @property
-    def _multiclass(self) -> bool:
-        return self.learner._multiclass
-
-    @property
-    def _texts(self) -> Collection[str]:
-        return self.learner._texts
+        return {**super().overflows, **self.discretizer.overflows}
 
     def prepare(self, rows: Rows) -> Rows:
         """Truth values as categories and, with fixed edges, numbers as bins. Pure."""
@@ -144,16 +120,14 @@ class Discretized(Learner):
 
     def _binned(self, rows: Rows) -> Rows:
         """The rows in the present bins, prepared for the learner."""
-        return self.learner.prepare(self._in_bins(rows))
+        return self.learner.prepare(self._rows_as_seen(rows))
 
-    def _in_bins(self, rows: Rows) -> Rows:
+    def _rows_as_seen(self, rows: Rows) -> Rows:
+        """The rows in the present bins."""
         n = len(rows)
         rows = rows.recast(truths="categorical")
         op, none = np.full(n, PREDICT, dtype=np.int8), np.full(n, -1, dtype=np.int64)
         return self.discretizer.follow(rows, op, none, np.ones(n))
-
-    def _start(self) -> None:
-        """Do nothing: both were passed empty."""
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
@@ -179,46 +153,19 @@ class Discretized(Learner):
         return Block(self.learner.prepare(rows), op, row, y, w, block.labels)
 
     def _export(self) -> State:
-        inner = self.learner._whole_state()
-        # The classes are those of the learner; the count of rejected ones is saved once, with them.
-        header = {k: v for k, v in inner.header.items() if k != "classes_refused"}
-        learner = State(header, inner.arrays)
+        learner = self._part_of_state(self.learner)
         return State.join({"discretizer": self.discretizer.to_state(), "learner": learner})
 
     def _restore(self, state: State) -> None:
-        refused = self._classes.overflow
-        self.discretizer.load_state(state.nested("discretizer"))
-        self.learner.load_state(state.nested("learner"))
-        self._classes.overflow = refused
+        with self._refusals_kept():
+            self.discretizer.load_state(state.nested("discretizer"))
+            self.learner.load_state(state.nested("learner"))
 
     def _as_seen(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """The record in the present bins."""
         binned = self.discretizer.transform_one(x)
         truths = {k: kinds.category(str(k), v) for k, v in binned.items() if isinstance(v, bool)}
         return {**binned, **truths}
-
-    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """The result of the learner for the bins."""
-        return self.learner.joint_log_likelihood_one(self._as_seen(x))
-
-    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """The evidence of the learner for the bins: a probability of bins, not a density."""
-        return self.learner.log_evidence_one(self._as_seen(x))
-
-    def explain_rows(
-        self, rows: Rows, label: Label | None = None, against: Label | None = None
-    ) -> Explanation:
-        """The explanation of the learner for the present bins."""
-        return self.learner.explain_rows(self._in_bins(rows), label, against)
-
-    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The result of the learner for the bins."""
-        return self.learner.linear_view(label, against)
-
-    @property
-    def n_parameters(self) -> int:
-        """The learner's."""
-        return self.learner.n_parameters
 
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
@@ -235,11 +182,7 @@ class Discretized(Learner):
     @property
     def can_unlearn(self) -> bool:
         """Whether edges are fixed and the learner can unlearn."""
-        return not self.discretizer.learns and self.learner.can_unlearn
-
-    def faded(self, age: int) -> float:
-        """The learner's."""
-        return self.learner.faded(age)
+        return not self.discretizer.learns and super().can_unlearn
 
     @property
     def merges_exactly(self) -> bool:

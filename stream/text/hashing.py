@@ -104,6 +104,9 @@ def encode_many(texts: list[str]) -> HashedTexts:
 def _encoded(texts: list[str], end: NDArray[np.int64]) -> HashedTexts:
     """The tokens of texts, read in one call. `end`: the end of each text in the joined text."""
     n = len(texts)
+    if not end.size or not end[-1]:  # the tables that texts need take long to make
+        none = np.empty(0, dtype=np.int64)
+        return HashedTexts(np.zeros(n + 1, dtype=np.int64), none, none)
     whole = "".join(texts).encode("utf-32-le", "surrogatepass")
     code = np.frombuffer(whole, dtype="<i4")
     key = np.empty(code.size + n, dtype=np.int64)

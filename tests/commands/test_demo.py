@@ -25,7 +25,7 @@ from consumers.cli import main
 from consumers.commands.demo import DemoPlan, _program, perform, prepare
 from consumers.config import load, parse
 from consumers.config.learner import ModelConfig
-from consumers.demo.data import bundled, fresh_directory, from_file
+from consumers.demo.data import FEEDS, bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture
 from consumers.demo.summary import files, outcome
 from consumers.shard.models import build
@@ -59,6 +59,26 @@ def offline() -> QualityView:
     ]
     *_, quality = progressive(records, build(ModelConfig()), delay=50)
     return quality
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [
+        ("phishing", datasets.Phishing()),
+        ("bananas", datasets.Bananas()),
+        ("segments", datasets.ImageSegments()),
+    ],
+)
+def test_feed_has_the_records_of_river(name, dataset) -> None:
+    """In the same order, with the same types; river's module is not imported for them."""
+    _, label = FEEDS[name]
+    expected = [{**x, label: y} for x, y in dataset]
+    found = list(bundled(name).records())
+
+    assert found == expected
+    assert [list(map(type, x.values())) for x in found[:99]] == [
+        list(map(type, x.values())) for x in expected[:99]
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -22,18 +22,14 @@ from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from tests.acceptance.service import Service, headwater
 from tests.docker.prometheus import Prometheus, running
-from tests.docker.queries import DOCKER, Query
+from tests.docker.queries import DOCKER, Query, alerts, panels, recorded
 
 __all__ = [
     "BUDGET",
     "Answer",
     "Stack",
     "answers",
-    "of_budget",
-    "of_history",
-    "of_mail",
-    "of_mix",
-    "of_reporters",
+    "asked",
     "started",
 ]
 
@@ -82,30 +78,24 @@ def started(directory: Path, bootstrap: str, changes: Changes = ()) -> Iterator[
         yield Stack(service, prometheus, name)
 
 
+def asked(budget: bool) -> list[Query]:
+    """The queries for which this service has data, by whether it has a budget."""
+    every = (*panels(), *recorded(), *alerts())
+    return [query for query in every if of_budget(query) == budget and not of_others(query)]
+
+
 def of_budget(query: Query) -> bool:
     """Whether only a service with a budget of false positives has data for it."""
     names = ("headwater_budget_", "headwater:flagged:", "headwater:false_positives:")
     return any(name in query.expression for name in names)
 
 
-def of_reporters(query: Query) -> bool:
-    """Whether only a service with [labels] reporter has data for it, as in tests/telemetry."""
-    return "headwater_reporter" in query.expression
-
-
-def of_mix(query: Query) -> bool:
-    """Whether only shards that mix have data for it, as in tests/telemetry."""
-    return "headwater_mix_" in query.expression
-
-
-def of_history(query: Query) -> bool:
-    """Whether it needs data of an hour ago, as in tests/docker/test_rules.py."""
-    return "offset" in query.expression or "1d before" in query.expression
-
-
-def of_mail(query: Query) -> bool:
-    """Whether only a service that reads mail has data for it, as in tests/telemetry."""
-    return "headwater_mail_" in query.expression
+def of_others(query: Query) -> bool:
+    """Whether only another service has data for it: one with [labels] reporter, that mixes, or that
+    reads mail, as in tests/telemetry; or one that ran an hour ago, as in
+    tests/docker/test_rules.py."""
+    names = ("headwater_reporter", "headwater_mix_", "headwater_mail_", "offset", "1d before")
+    return any(name in query.expression for name in names)
 
 
 def answers(prometheus: Prometheus, queries: list[Query], seconds: float) -> list[Answer]:

@@ -11,18 +11,10 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from tests.docker.live import (
-    BUDGET,
-    Answer,
-    answers,
-    of_budget,
-    of_history,
-    of_mail,
-    of_reporters,
-    started,
-)
-from tests.docker.queries import ROOT, alerts, panels, recorded
+from tests.docker.live import BUDGET, Answer, answers, asked, started
+from tests.docker.queries import ROOT
 from tests.kafka.broker import running_broker
+from tests.long.table import say
 from tests.waiting import PATIENCE
 
 PAGE = ROOT / "docs/dashboards.md"
@@ -36,7 +28,7 @@ of series that each returned and the value of the first one. Prometheus scraped 
 broker with river's ImageSegments (2,310 records, labels two seconds late), two broken records and
 fifty records without a label. Alerts are queried with `bool`, so an alert that does not fire
 returns 0. Queries of a budget were sent to the same service with such a budget. Queries of mail, of
-reporters and of an hour ago are left out: this service has none. Last run: {date}.
+reporters, of a mix and of an hour ago are left out: this service has none. Last run: {date}.
 
 | where | query | series | value |
 |---|---|---|---|
@@ -50,17 +42,17 @@ def _row(answer: Answer) -> str:
 
 def main() -> int:
     """Write the page."""
-    every = (*panels(), *recorded(), *alerts())
-    queries = [q for q in every if not (of_mail(q) or of_reporters(q) or of_history(q))]
     found: list[Answer] = []
     with running_broker() as bootstrap:
         for budget in (False, True):
-            asked = [query for query in queries if of_budget(query) == budget]
+            queries = asked(budget)
+            say(f"a service with{'' if budget else 'out'} a budget, for {len(queries)} queries")
             with (
                 tempfile.TemporaryDirectory(prefix="headwater-dashboards-") as directory,
                 started(Path(directory), bootstrap, BUDGET if budget else ()) as stack,
             ):
-                found += answers(stack.prometheus, asked, seconds=PATIENCE)
+                say(f"it is fed; each query is sent again until it has data, {PATIENCE:.0f} s long")
+                found += answers(stack.prometheus, queries, seconds=PATIENCE)
     rows = "\n".join(_row(answer) for answer in found)
     PAGE.write_text(HEAD.format(date=date.today().isoformat()) + rows + "\n", encoding="utf-8")
     silent = [answer.query.where for answer in found if not answer.series]

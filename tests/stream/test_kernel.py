@@ -51,6 +51,15 @@ from stream.kernel.bundled import collect
 print(collect(Path("package").resolve()))
 """
 UNUSED = COLLECT.replace("collect", "unused")
+MATRICES = """
+import sys
+import numpy as np
+from numba import njit
+from stream import GaussianNB
+
+GaussianNB().learn_one({"height": 1.7}, "a")
+print("scipy.linalg" in sys.modules, njit(lambda a: a @ a)(2 * np.eye(2)).sum())
+"""
 
 
 @kernel
@@ -281,3 +290,12 @@ def test_damaged_machine_code_is_compiled_again(bundled: Path, file: str, left: 
         path.write_bytes(path.read_bytes()[: min(left, path.stat().st_size // 2)])
 
     assert run(bundled) == (10.0, True)
+
+
+def test_kernels_load_no_linear_algebra_and_others_can_use_it() -> None:
+    """numba would import `scipy.linalg` at the first kernel; a product of matrices needs it."""
+    done = subprocess.run(
+        [sys.executable, "-c", MATRICES], capture_output=True, text=True, timeout=PATIENCE
+    )
+
+    assert done.stdout.split() == ["False", "8.0"], done.stderr

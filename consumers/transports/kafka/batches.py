@@ -29,6 +29,7 @@ _Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[
 Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes | None]]
 
 MAGIC = 2  # the present format of batches
+_NO_TIME = -1  # Kafka's timestamp of a record that has none
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
 _SHORTEST = 7  # minimum size of a record in bytes
 _LONGEST = 32  # maximum size of a record without key, value and headers
@@ -115,7 +116,8 @@ def one_by_one(batch: Any, key_header: str | None = None) -> Columns:
     offsets, times, keys, values = [], [], [], []
     for record in batch:
         offsets.append(record.offset)
-        times.append(record.timestamp)
+        # The records of format 0 have no timestamps.
+        times.append(_NO_TIME if record.timestamp is None else record.timestamp)
         headers = () if record.value is None else record.headers
         keys.append(next((value for name, value in headers if name == key_header), record.key))
         values.append(record.value)
