@@ -9,10 +9,11 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -201,20 +202,28 @@ class Cluster(_Home):
         for node in self.nodes:
             node.kill()
 
+    def partitions(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Leader and replicas in sync of the partitions of these topics, or of all of them.
+
+        None while no node answers.
+        """
+        try:
+            with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+                told = admin.describe_topics(topics)
+        except KafkaError:
+            return []
+        return [part for topic in told for part in topic["partitions"]]
+
+    def in_sync(self) -> bool:
+        """Whether every partition has all its replicas in sync now."""
+        parts = self.partitions()
+        return bool(parts) and all(len(part["isr_nodes"]) == NODES for part in parts)
+
     def whole(self, seconds: float = 120) -> bool:
         """Whether every partition came to have all its replicas in sync again in time."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            try:
-                admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
-                try:
-                    told = admin.describe_topics()
-                finally:
-                    admin.close()
-            except KafkaError:
-                continue
-            parts = [part for topic in told for part in topic["partitions"]]
-            if parts and all(len(part["isr_nodes"]) == NODES for part in parts):
-                return True
+        while not self.in_sync():
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.2)
-        return False
+        return True
