@@ -325,6 +325,7 @@ def _rebuilt(
     progress: Progress,
 ) -> LiveShard:
     refused: tuple[str, ...] = ()
+    lost: TransportError | None = None
     if store is not None:
         own = store.of(mark_of(origin.identity))
         for live, ahead in _from_snapshots(config, origin, found, own):
@@ -336,9 +337,16 @@ def _rebuilt(
                 why = f"its replay fails ({_line(error)}); an older snapshot is tried"
                 own.refused.append(f"snapshot at {loaded}: {why}")
                 continue
+            except TransportError as error:
+                # Its records may be gone, but another host may have copied a newer snapshot.
+                lost = lost or error
+                own.refused.append(f"snapshot at {loaded}: its replay fails ({_line(error)})")
+                continue
             live.refused = tuple(own.refused)
             return live
         refused = tuple(own.refused)
+    if lost is not None:
+        raise lost
     live, ahead = _from_nothing(config, found, origin, refused)
     live.refused = refused
     replay(log, found, live, end, ahead, progress)
