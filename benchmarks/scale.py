@@ -15,6 +15,7 @@ comes first and is not used. `--write` puts the tables, with their date, into do
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import platform
 import re
@@ -355,6 +356,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    logging.getLogger("headwater").setLevel(logging.ERROR)
     collect_rarely()  # as the command does
 
     def say(line: str) -> None:

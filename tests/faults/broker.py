@@ -90,6 +90,12 @@ class _Node:
         self.launch()
         self.wait()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
@@ -160,13 +166,17 @@ class Cluster(_Home):
     """`with Cluster() as cluster:` starts three nodes, each a broker and a controller.
 
     Every topic has three replicas, two of which must have a record before it is acknowledged: one
-    node may be away.
+    node may be away. Two may be where a fourth is the only controller (`apart`), because two of
+    three controllers must be there to elect a leader.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = False) -> None:
         super().__init__()
         ports = fixture.free_ports(2 * NODES)
         voters = ",".join(f"{n}@127.0.0.1:{ports[NODES + n]}" for n in range(NODES))
+        if apart:
+            voters = f"{NODES}@127.0.0.1:{ports[-1]}"
+        self._controller = self._apart(voters, ports[-1]) if apart else None
         self.nodes = []
         for n in range(NODES):
             home = self.home / str(n)
@@ -185,10 +195,31 @@ class Cluster(_Home):
                 "broker.session.timeout.ms": "3000",
                 "broker.heartbeat.interval.ms": "500",
             }
+            if apart:
+                settings["process.roles"] = "broker"
+                settings["listeners"] = settings["advertised.listeners"]
             self.nodes.append(_Node(home, ports[n], settings, HEAP_MB))
         self.bootstrap = ",".join(node.bootstrap for node in self.nodes)
 
+    def _apart(self, voters: str, port: int) -> _Node:
+        """A node that is only a controller."""
+        home = self.home / "controller"
+        settings = fixture._properties(str(home / "data"), "127.0.0.1", 0, port)
+        del settings["advertised.listeners"]
+        settings |= {
+            "process.roles": "controller",
+            "node.id": str(NODES),
+            "controller.quorum.voters": voters,
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+        }
+        return _Node(home, port, settings, HEAP_MB)
+
     def __enter__(self) -> Self:
+        if self._controller is not None:
+            self._controller.format()
+            self._controller.launch()
         for node in self.nodes:
             node.format()
         for node in self.nodes:  # none serves before there are two
@@ -198,9 +229,11 @@ class Cluster(_Home):
         return self
 
     def kill(self) -> None:
-        """kill -9 of all three."""
+        """kill -9 of all."""
         for node in self.nodes:
             node.kill()
+        if self._controller is not None:
+            self._controller.kill()
 
     def partitions(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Leader and replicas in sync of the partitions of these topics, or of all of them.

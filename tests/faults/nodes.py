@@ -40,6 +40,7 @@ def nodes_round(
     shards: int = SHARDS,
     hosts: int = HOSTS,
     partitions: int = PARTITIONS,
+    nodes_share: float = NODES_SHARE,
     say: Callable[[str], None] = lambda line: None,
 ) -> Storm:
     """One service of several shards and processes on three nodes; so many faults of both."""
@@ -52,10 +53,11 @@ def nodes_round(
         partitions=partitions,
     ) as lab:
         members = Members(lab, random, done, hosts=hosts, lonely=True)
-        nodes = _Nodes(cluster, lab, random, done)
+        nodes = _Nodes(cluster, lab, random, done, nodes_share)
         try:
             members.fill()
             members.calm(say)
+            cluster.whole(PATIENCE)
             done.changes.clear()  # the first start is no fault
             done.recoveries.clear()
             while (changed := faults(done)) < count:
@@ -84,7 +86,10 @@ def faults(done: Storm) -> int:
 class _Nodes:
     """At most one of them is away."""
 
-    def __init__(self, cluster: Cluster, lab: Lab, random: Random, done: Storm) -> None:
+    def __init__(
+        self, cluster: Cluster, lab: Lab, random: Random, done: Storm, share: float
+    ) -> None:
+        self._share = share
         self._cluster, self._random, self._done = cluster, random, done
         self._away: int | None = None
         self._until = 0.0
@@ -99,7 +104,7 @@ class _Nodes:
         """Start the node that was away long enough; kill one now and then. Whether one was."""
         if self._away is not None and time.monotonic() >= self._until:
             self.back()
-        if self._away is not None or self._random.random() >= NODES_SHARE:
+        if self._away is not None or self._random.random() >= self._share:
             return False
         if not self._cluster.in_sync():
             return False

@@ -16,6 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kafka.partitioner.default import murmur2
+
 from tests.acceptance.service import Service
 from tests.faults.broker import NODES, Cluster
 from tests.faults.changes import CONFIG, SAID, Bench, Changes
@@ -33,7 +35,7 @@ SCALE = """
 shards = {shards}
 [snapshots]
 directory = "{own}"
-copy_to = "{shared}"
+copy_to = "file://{shared}"
 every_records = 1  # who loses the broker leaves none at its end, and the inputs are no longer there
 """
 
@@ -61,6 +63,7 @@ class _Group(Bench):
         self._services: list[Service] = []
         self._arguments: tuple[str, ...] = ()
         self.took = 0.0  # seconds of the last look
+        self.say: Callable[[str], None] = lambda line: None
 
     def __enter__(self) -> _Group:
         for topic in (self.topic, f"{self.name}-labels", f"{self.name}-predictions"):
@@ -80,6 +83,10 @@ class _Group(Bench):
         made = {topic: {**settings, "configs": configs}}
         self.admin(lambda client: client.create_topics(made))
         self.admin(lambda client: client.wait_for_topics([topic]))
+
+    def place(self, id_: str) -> int:
+        """The partition of its key, because the shards divide the keys."""
+        return (murmur2(id_.encode()) & 0x7FFFFFFF) % self.partitions
 
     def run(self, *arguments: str) -> None:
         """Start all processes."""
@@ -101,6 +108,7 @@ class _Group(Bench):
                 if not lost_the_broker(service.code, service.output):
                     last = service.output.strip().splitlines()[-1:]
                     self.done.violations.append(f"process {n} ended with {service.code}: {last}")
+                self.say(f"process {n}: {service.output.strip()[-200:]}")
                 service.close()
                 self._services[n] = Service(self._configs[n], *self._arguments)
 
@@ -156,6 +164,7 @@ def unclean_round(
     """
     done, random = Changes(), Random(seed)
     with _Group(cluster, directory, seed, done, shards, hosts) as bench:
+        bench.say = say
         bench.run()
         for turn in range(count):
             bench.due(bench.feed(random.randint(200, 500)))
@@ -170,11 +179,13 @@ def unclean_round(
             stopped = random.random() < 0.5
             if stopped:
                 bench.stop()
+            say(f"{bench.name}: on two nodes after {bench.took:.2f} s; {done.violations}")
             _only(cluster, stale, bench, turn)
             bench.feed(random.choice([0, 5, 100, 800]))
             if stopped:
                 bench.run()
             bench.ends(f"election {turn}")
+            say(f"{bench.name}: all have ended; {done.violations}")
             bench.due(_begun_again(bench, before))
             bench.run("--accept-new-topic")
             bench.look(f"election {turn}")
