@@ -50,12 +50,34 @@ BACKLOGS = (  # observations, partitions, records of a commit (None: the default
 STEADY = Load(processes=1, shards=1, partitions=1, rate=500.0)
 FOLLOWED = replace(STEADY, processes=2)
 FOUR = Load(processes=1, shards=4, partitions=4, rate=100.0, delay=0.4)
+BACKLOG = 15_000  # observations of each shard of a point
+BACKLOG_COMMITS = 3  # of 20,000, 5,000 and 5,000 records
 POINTS = (  # two cores must be enough for services and brokers
-    Load(processes=1, shards=2, partitions=8, rate=800.0, delay=0.1, most=10_000),
-    Load(processes=2, shards=4, partitions=16, rate=400.0, delay=0.2, most=10_000),
-    Load(processes=3, shards=8, partitions=64, rate=400.0, delay=0.5, most=10_000),
+    Load(
+        processes=1,
+        shards=2,
+        partitions=8,
+        rate=800.0,
+        delay=0.1,
+        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
+    ),
+    Load(
+        processes=2,
+        shards=4,
+        partitions=16,
+        rate=400.0,
+        delay=0.2,
+        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
+    ),
+    Load(
+        processes=3,
+        shards=8,
+        partitions=64,
+        rate=400.0,
+        delay=0.5,
+        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
+    ),
 )
-BACKLOG = 15_000  # observations of each shard of a point: commits of 20,000, 5,000 and 5,000
 MANY = 100  # partitions that nobody uses
 EXAMPLES = (  # a million records/s on 64 partitions
     Load(processes=16, shards=64, partitions=64, rate=500_000.0, writes=10.0),
@@ -153,7 +175,8 @@ def fitted(done: Round) -> Constants:
     large, small = runs[0], runs[1]
     ids = large.counted.observations - small.counted.observations
     each = (large.snapshot - small.snapshot) / ids
-    replay = median(d.replay_cpu for d in (runs[0], runs[3]))
+    again = [(d.counted.records, d.counted.commits) for d in runs]
+    replay, replay_commit = solved(again, [d.replay_cpu * d.counted.records for d in runs])
 
     records, commits, parts = per_second(steady)
     own = records * record + commits * commit + parts * part
@@ -164,7 +187,7 @@ def fitted(done: Round) -> Constants:
     replica = max(0.0, done.replicas - done.quiet) / (REPLICAS * MANY)
     f_records, f_commits, _ = per_second(followed)
     follower = min(followed.each) - followed.idle
-    shard_memory = (four.memory - steady.memory) / (FOUR.shards - 1)
+    shard_memory = max(0.0, four.memory - steady.memory) / (FOUR.shards - 1)
     return Constants(
         record=record,
         commit=commit,
@@ -173,6 +196,7 @@ def fitted(done: Round) -> Constants:
         follow=max(0.0, (follower - f_records * replay) / f_commits),
         idle=four.idle / FOUR.shards,
         replay=replay,
+        replay_commit=replay_commit,
         broker_write=write,
         broker_record=answer,
         broker_commit=broker_commit,
@@ -211,6 +235,7 @@ ABOUT = {  # constant -> what it is, its unit, and how many units are one
     "live": ("service: more for a commit of a steady feed", "ms of CPU", 1e3),
     "follow": ("follower: a commit, without its records", "ms of CPU", 1e3),
     "replay": ("follower or restart: a record", "µs of CPU", 1e6),
+    "replay_commit": ("restart: a commit", "ms of CPU", 1e3),
     "idle": ("service: a shard that waits", "% of a core", 1e2),
     "broker_write": ("brokers: a record written to an input", "µs of CPU", 1e6),
     "broker_record": ("brokers: a record read, with its prediction", "µs of CPU", 1e6),
@@ -275,7 +300,7 @@ def compared(known: Constants, load: Load, runs: Sequence[tuple[Fed, Drained]]) 
         ),
         (
             *("restart, replay of the backlog", " s of CPU"),
-            known.replay * INPUTS * BACKLOG,
+            model.restart(INPUTS * BACKLOG, BACKLOG_COMMITS),
             *([d.replay_cpu * INPUTS * BACKLOG for d in backlogs], 1),
         ),
     ]

@@ -23,6 +23,7 @@ class Constants:
     follow: float  # for each commit that a follower repeats, without its records
     idle: float  # for each shard and second
     replay: float  # for each record of a replay
+    replay_commit: float  # for each commit of a replay
     broker_write: float  # brokers: for each record that is written to an input
     broker_record: float  # for each record that is read and answered
     broker_commit: float  # for each commit
@@ -179,6 +180,10 @@ class Model:
     def takeover(self) -> float:
         """Seconds from `kill -9` to the first commit of the new owner, which has followed."""
         return SESSION_SECONDS + self.known.detection + self.known.takeover
+
+    def restart(self, records: float, commits: float) -> float:
+        """CPU seconds of a replay of so much, by one shard."""
+        return records * self.known.replay + commits * self.known.replay_commit
 
     def catch_up(self, seconds: float) -> float:
         """Seconds until a backlog of so many seconds is consumed; infinite above the capacity."""

@@ -36,7 +36,7 @@ PATIENCE = 300.0
 CHUNK = 5_000  # records that are written at once
 ASSIGNED = r"(\S+) info shard (\d+) was assigned to this process"
 DEFAULT = Load(1, 1, 1, 1.0)
-SETTLE_SECONDS = 8.0  # after the first records: journals have begun, followers follow
+SETTLE_SECONDS = 8.0  # without a move of a shard
 
 
 @dataclass(frozen=True)
@@ -305,8 +305,7 @@ def fed(bench: Bench, load: Load, seconds: float, *, kill: bool) -> Fed:
         feed = Feed(bench, topic, load)
         feed.start()
         stack.callback(feed.end.set)
-        time.sleep(SETTLE_SECONDS)
-        waited(lambda: all(ready(service) for service in services))
+        _settle(bench, topic, services, load)
         steady = _window(bench, topic, services, seconds)
         died = _killed(bench, topic, services) if kill else (0.0, 0.0)
         feed.end.set()
@@ -323,6 +322,17 @@ def fed(bench: Bench, load: Load, seconds: float, *, kill: bool) -> Fed:
         snapshot = _snapshot(Path(home))
     bench.delete(topic)
     return Fed(*steady, idle, broker_idle, memory, *died, snapshot)
+
+
+def _settle(bench: Bench, topic: str, services: Sequence[Service], load: Load) -> None:
+    """Until every shard commits and is followed, and none has moved for some time."""
+    waited(lambda: bench.first_commits(topic, range(load.shards), 0.0))
+    moves, since = -1, time.monotonic()
+    while time.monotonic() - since < SETTLE_SECONDS:
+        time.sleep(0.5)
+        now = sum(service.output.count(" was assigned to ") for service in services)
+        if now != moves or not all(ready(service) for service in services):
+            moves, since = now, time.monotonic()
 
 
 def ready(service: Service) -> bool:
