@@ -326,7 +326,8 @@ def fed(bench: Bench, load: Load, seconds: float, *, kill: bool) -> Fed:
 
 def _settle(bench: Bench, topic: str, services: Sequence[Service], load: Load) -> None:
     """Until every shard commits and is followed, and none has moved for some time."""
-    waited(lambda: bench.first_commits(topic, range(load.shards), 0.0))
+    began = time.time()
+    waited(lambda: bench.first_commits(topic, range(load.shards), began))
     moves, since = -1, time.monotonic()
     while time.monotonic() - since < SETTLE_SECONDS:
         time.sleep(0.5)
