@@ -423,7 +423,8 @@ class SnapshotsConfig(Section):
         default=None,
         description="fsspec URL to which each snapshot is also copied (`s3://BUCKET/PATH`, "
         "`gs://BUCKET/PATH`, `file:///MOUNT`). A host without snapshots of its own starts "
-        "from there. Needs `headwater[remote]`, and s3fs or gcsfs for those. Default none, "
+        "from there, also if its own are too old for inputs that have lost records. "
+        "Needs `headwater[remote]`, and s3fs or gcsfs for those. Default none, "
         "because a copy costs one upload per snapshot, and a lost copy costs only replay.",
     )
 

@@ -16,7 +16,13 @@ from functools import partial
 
 import msgspec
 
-from consumers.base.errors import ConfigError, DivergedError, TransportError
+from consumers.base.errors import (
+    RESTART,
+    ConfigError,
+    DivergedError,
+    FencedError,
+    TransportError,
+)
 from consumers.base.records import Partition
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
@@ -153,6 +159,8 @@ def recover(
         The journal is empty, and the service has run before; or it has lost its newest records.
     InputChangedError
         An input differs from what was consumed, and there is no decision.
+    FencedError
+        Another process has taken the shard over and committed since.
     """
     end = log.end_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves journal offsets without a record.
@@ -176,13 +184,31 @@ def recover(
     # A shard that was followed, or rebuilt by a command, has not asked the registry.
     live.shard.spec = replace(live.shard.spec, predictions_schema=found.predictions_schema)
     if origin is not None:
-        check_end(config, origin, live.shard.positions, owner.committed(), store)
+        _check_end(config, owner, origin, live, store)
     write_again(log, live)
     save = partial(_save, config, store, live)
     settle(config, log, owner, found, live, save, now=now, decision=decision)
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
+
+
+def _check_end(
+    config: Config, owner: Owner, origin: JournalOrigin, live: LiveShard, store: SnapshotStore
+) -> None:
+    """Check that the journal has not lost its newest records, and that they are not a successor's.
+
+    A process that takes the shard over during this recovery commits after the end that was read.
+    """
+    try:
+        check_end(config, origin, live.shard.positions, owner.committed(), store)
+    except ConfigError:
+        if not owner.overtaken():
+            raise
+        raise FencedError(
+            f"expected to own shard {origin.left.partition.number} of {config.name}, but another "
+            f"process has taken it over during the recovery; {RESTART}"
+        ) from None
 
 
 def _save(config: Config, store: SnapshotStore, live: LiveShard) -> None:
@@ -299,6 +325,7 @@ def _rebuilt(
     progress: Progress,
 ) -> LiveShard:
     refused: tuple[str, ...] = ()
+    lost: TransportError | None = None
     if store is not None:
         own = store.of(mark_of(origin.identity))
         for live, ahead in _from_snapshots(config, origin, found, own):
@@ -310,9 +337,16 @@ def _rebuilt(
                 why = f"its replay fails ({_line(error)}); an older snapshot is tried"
                 own.refused.append(f"snapshot at {loaded}: {why}")
                 continue
+            except TransportError as error:
+                # Its records may be gone, but another host may have copied a newer snapshot.
+                lost = lost or error
+                own.refused.append(f"snapshot at {loaded}: its replay fails ({_line(error)})")
+                continue
             live.refused = tuple(own.refused)
             return live
         refused = tuple(own.refused)
+    if lost is not None:
+        raise lost
     live, ahead = _from_nothing(config, found, origin, refused)
     live.refused = refused
     replay(log, found, live, end, ahead, progress)

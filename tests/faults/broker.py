@@ -9,10 +9,11 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -89,6 +90,12 @@ class _Node:
         self.launch()
         self.wait()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
@@ -159,13 +166,17 @@ class Cluster(_Home):
     """`with Cluster() as cluster:` starts three nodes, each a broker and a controller.
 
     Every topic has three replicas, two of which must have a record before it is acknowledged: one
-    node may be away.
+    node may be away. Two may be where a fourth is the only controller (`apart`), because two of
+    three controllers must be there to elect a leader.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, apart: bool = False) -> None:
         super().__init__()
         ports = fixture.free_ports(2 * NODES)
         voters = ",".join(f"{n}@127.0.0.1:{ports[NODES + n]}" for n in range(NODES))
+        if apart:
+            voters = f"{NODES}@127.0.0.1:{ports[-1]}"
+        self._controller = self._apart(voters, ports[-1]) if apart else None
         self.nodes = []
         for n in range(NODES):
             home = self.home / str(n)
@@ -184,10 +195,31 @@ class Cluster(_Home):
                 "broker.session.timeout.ms": "3000",
                 "broker.heartbeat.interval.ms": "500",
             }
+            if apart:
+                settings["process.roles"] = "broker"
+                settings["listeners"] = settings["advertised.listeners"]
             self.nodes.append(_Node(home, ports[n], settings, HEAP_MB))
         self.bootstrap = ",".join(node.bootstrap for node in self.nodes)
 
+    def _apart(self, voters: str, port: int) -> _Node:
+        """A node that is only a controller."""
+        home = self.home / "controller"
+        settings = fixture._properties(str(home / "data"), "127.0.0.1", 0, port)
+        del settings["advertised.listeners"]
+        settings |= {
+            "process.roles": "controller",
+            "node.id": str(NODES),
+            "controller.quorum.voters": voters,
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+        }
+        return _Node(home, port, settings, HEAP_MB)
+
     def __enter__(self) -> Self:
+        if self._controller is not None:
+            self._controller.format()
+            self._controller.launch()
         for node in self.nodes:
             node.format()
         for node in self.nodes:  # none serves before there are two
@@ -197,24 +229,34 @@ class Cluster(_Home):
         return self
 
     def kill(self) -> None:
-        """kill -9 of all three."""
+        """kill -9 of all."""
         for node in self.nodes:
             node.kill()
+        if self._controller is not None:
+            self._controller.kill()
+
+    def partitions(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Leader and replicas in sync of the partitions of these topics, or of all of them.
+
+        None while no node answers.
+        """
+        try:
+            with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+                told = admin.describe_topics(topics)
+        except KafkaError:
+            return []
+        return [part for topic in told for part in topic["partitions"]]
+
+    def in_sync(self) -> bool:
+        """Whether every partition has all its replicas in sync now."""
+        parts = self.partitions()
+        return bool(parts) and all(len(part["isr_nodes"]) == NODES for part in parts)
 
     def whole(self, seconds: float = 120) -> bool:
         """Whether every partition came to have all its replicas in sync again in time."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            try:
-                admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
-                try:
-                    told = admin.describe_topics()
-                finally:
-                    admin.close()
-            except KafkaError:
-                continue
-            parts = [part for topic in told for part in topic["partitions"]]
-            if parts and all(len(part["isr_nodes"]) == NODES for part in parts):
-                return True
+        while not self.in_sync():
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(0.2)
-        return False
+        return True

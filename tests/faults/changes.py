@@ -27,7 +27,7 @@ from tests.faults.lab import wait_for
 from tests.faults.seen import Seen, read_topics
 from tests.waiting import PATIENCE
 
-__all__ = ["KINDS", "Changes", "changes_round", "elections_round"]
+__all__ = ["CONFIG", "KINDS", "SAID", "Bench", "Changes", "changes_round", "elections_round"]
 
 KINDS = ("remade, stopped", "remade, running", "restored", "widened", "widened, stopped")
 SAID = r"headwater: .*--accept-new-topic"
@@ -63,7 +63,7 @@ class Changes:
     recoveries: list[float] = field(default_factory=list)  # from the answer to the next prediction
 
 
-class _Bench:
+class Bench:
     """A service, its input, and what must come of it."""
 
     def __init__(
@@ -137,6 +137,10 @@ class _Bench:
             for future in sent:
                 future.get(60)
 
+    def place(self, id_: str) -> int:
+        """The partition of an observation: any, because one shard has all."""
+        return self.random.randrange(self.partitions)
+
     def feed(self, count: int) -> list[str]:
         """Write observations that were never there; their ids."""
         ids = [f"{self._fed + i}" for i in range(count)]
@@ -144,7 +148,7 @@ class _Bench:
         self.send(
             [
                 (
-                    self.random.randrange(self.partitions),
+                    self.place(id_),
                     None,
                     id_,
                     json.dumps({"id": id_, "a": self.random.random(), "b": int(id_)}).encode(),
@@ -229,7 +233,7 @@ def changes_round(
 ) -> Changes:
     """One service whose input is changed so often, each way in turn."""
     done = Changes()
-    with _Bench(bootstrap, directory, seed, done) as bench:
+    with Bench(bootstrap, directory, seed, done) as bench:
         bench.start()
         for turn in range(count):
             bench.due(bench.feed(bench.random.randint(20, 200)))
@@ -245,7 +249,7 @@ def changes_round(
     return done
 
 
-def _change(bench: _Bench, what: str) -> None:
+def _change(bench: Bench, what: str) -> None:
     """One change, and an operator's answer."""
     before = bench.log()
     if what.startswith("widened"):
@@ -290,7 +294,7 @@ def elections_round(
     done = Changes()
     for turn in range(count):
         leader, follower = (turn % 3, (turn + 1) % 3)
-        bench = _Bench(cluster.bootstrap, directory, seed + turn, done, (leader, follower))
+        bench = Bench(cluster.bootstrap, directory, seed + turn, done, (leader, follower))
         with bench:
             bench.start()
             bench.due(bench.feed(bench.random.randint(5, 40)))
@@ -321,7 +325,7 @@ def elections_round(
     return done
 
 
-def _begun_again(bench: _Bench, before: Sequence[Seen]) -> list[str]:
+def _begun_again(bench: Bench, before: Sequence[Seen]) -> list[str]:
     """What must be predicted now: all of the partitions that lost records, and what is new."""
     log = bench.log()
     here = {(r.partition, r.key) for r in log}
@@ -332,10 +336,10 @@ def _begun_again(bench: _Bench, before: Sequence[Seen]) -> list[str]:
     return [(r.key or b"").decode() for r in fresh]
 
 
-def _in_sync(bench: _Bench) -> int:
+def _in_sync(bench: Bench) -> int:
     return min(len(part["isr_nodes"]) for part in bench.told()["partitions"])
 
 
-def _leader(bench: _Bench) -> int:
+def _leader(bench: Bench) -> int:
     leaders = {part["leader_id"] for part in bench.told()["partitions"]}
     return int(leaders.pop()) if len(leaders) == 1 else -1

@@ -1,7 +1,7 @@
 """One service on a real broker: its topics, a live feed, a reader beside it, its configuration.
 
-Its inputs have five partitions that records are drawn into; those of several shards have as many
-partitions each as twice the shards, and the key says which.
+Its inputs have five partitions that records are drawn into; those of several shards have twice as
+many partitions each as shards, or as many as the caller says, and the key says which.
 
 `with Lab(…) as lab:` feeds records for as long as it is open; `lab.start(…)` runs the service as a
 process; `lab.verdict()` drains what is left and returns every violation the checker and the
@@ -87,6 +87,8 @@ class Lab:
         How many models.
     corrections
         Whether a second, other label replaces the first.
+    partitions
+        Of each input of several shards, a multiple of them; 0: twice as many.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Lab:
         kafka: str = "",
         shards: int = 1,
         corrections: bool = False,
+        partitions: int = 0,
     ) -> None:
         self.name = f"{kind}-{uuid4().hex[:8]}"
         self.kind = KINDS[kind]
@@ -114,7 +117,7 @@ class Lab:
         self.bootstrap, self.through = bootstrap, through or bootstrap
         self.directory, self.kafka, self.rate = directory, kafka, rate
         self.shards, self.corrections = shards, corrections
-        self._keyed = 2 * shards if shards > 1 else 0
+        self._keyed = (partitions or 2 * shards) if shards > 1 else 0
         self.sent = 0
         self._damaged: dict[Path, bytes] = {}
         self._random = Random(seed)

@@ -20,7 +20,7 @@ from tests.faults.lab import Lab, wait_for
 from tests.faults.proxy import END_TXN, Proxy
 from tests.waiting import PATIENCE
 
-__all__ = ["FAULTS", "Outages", "proxy_round", "restart_round", "rolling_round"]
+__all__ = ["FAULTS", "Outages", "lost_the_broker", "proxy_round", "restart_round", "rolling_round"]
 
 # Short limits, so that each is passed in the seconds a fault lasts.
 KAFKA = """
@@ -71,10 +71,16 @@ class _Supervised:
     def _look_at_its_end(self) -> None:
         self._done.ended += 1
         said, code = self.service.output, self.service.code
-        last = said.strip().splitlines()[-1:] or ["nothing"]
-        clear = code == 1 and re.match(r"headwater: .*Kafka", last[0]) and "Traceback" not in said
-        if not clear or "this is a bug" in said:
+        if not lost_the_broker(code, said):
+            last = said.strip().splitlines()[-1:] or ["nothing"]
             self._done.violations.append(f"the service ended with {code} and said {last[0]}")
+
+
+def lost_the_broker(code: int | None, said: str) -> bool:
+    """Whether a service ended as it may without a broker: with 1 and one clear line."""
+    last = said.strip().splitlines()[-1:] or ["nothing"]
+    clear = code == 1 and re.match(r"headwater: .*Kafka", last[0]) and "Traceback" not in said
+    return bool(clear) and "this is a bug" not in said
 
 
 def restart_round(

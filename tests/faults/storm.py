@@ -16,9 +16,10 @@ from random import Random
 
 from tests.acceptance.service import Service
 from tests.faults.lab import Lab, wait_for
+from tests.faults.outages import lost_the_broker
 from tests.waiting import PATIENCE
 
-__all__ = ["Storm", "storm_round"]
+__all__ = ["Members", "Storm", "storm_round"]
 
 SHARDS, HOSTS = 4, 4
 CALM = 10  # changes from one calm to the next
@@ -31,6 +32,7 @@ class Storm:
 
     changes: Counter[str] = field(default_factory=Counter)
     taken: int = 0  # shards, by any process
+    ended: int = 0  # processes that lost the broker, with their one line
     recoveries: list[float] = field(default_factory=list)  # from the calm to every shard
     violations: list[str] = field(default_factory=list)
 
@@ -47,7 +49,7 @@ def storm_round(
     """One service of several shards whose members change so often."""
     random, done = Random(seed), Storm()
     with Lab(bootstrap, directory, kind, seed, rate=60, shards=SHARDS) as lab:
-        members = _Members(lab, random, done)
+        members = Members(lab, random, done)
         try:
             while (changed := done.changes.total()) < count:
                 members.change()
@@ -62,24 +64,28 @@ def storm_round(
     return done
 
 
-class _Members:
-    """The processes by the host they run on."""
+class Members:
+    """The processes by the host they run on.
 
-    def __init__(self, lab: Lab, random: Random, done: Storm) -> None:
+    Where nodes of the broker are killed too (`lonely`), a process may end as one does that has lost
+    the broker, and a calm brings back all hosts.
+    """
+
+    def __init__(
+        self, lab: Lab, random: Random, done: Storm, *, hosts: int = HOSTS, lonely: bool = False
+    ) -> None:
         self._lab, self._random, self._done = lab, random, done
+        self._hosts, self._lonely = [f"host-{n}" for n in range(hosts)], lonely
         self._asleep: dict[str, float] = {}  # until when
         self.there: dict[str, Service] = {}
 
     def change(self) -> None:
         """One joins, or one is gone: by its own will, by force, or for a while."""
         self._look()
-        free = [f"host-{n}" for n in range(HOSTS) if f"host-{n}" not in self.there]
+        free = [host for host in self._hosts if host not in self.there]
         awake = [host for host in self.there if host not in self._asleep]
         if free and (len(awake) < 2 or self._random.random() < 0.5):
-            host = self._random.choice(free)
-            sizes = {"max_records": self._random.choice([20, 200]), "every_records": 100}
-            self.there[host] = self._lab.join(host, **sizes)
-            self._done.changes["joined"] += 1
+            self.join(self._random.choice(free))
         elif awake:
             host, how = self._random.choice(awake), self._random.random()
             if how < 0.5:
@@ -91,7 +97,19 @@ class _Members:
                 self.there[host].send(signal.SIGSTOP)
                 self._asleep[host] = time.monotonic() + SLEEP
                 self._done.changes["asleep"] += 1
-        self._wait(self._random.uniform(0.2, 2.0))
+        self.wait(self._random.uniform(0.2, 2.0))
+
+    def join(self, host: str) -> None:
+        """A process more."""
+        sizes = {"max_records": self._random.choice([20, 200]), "every_records": 100}
+        self.there[host] = self._lab.join(host, **sizes)
+        self._done.changes["joined"] += 1
+
+    def fill(self) -> None:
+        """Every host has its process."""
+        for host in self._hosts:
+            if host not in self.there:
+                self.join(host)
 
     def leave(self, host: str) -> None:
         """SIGTERM: it finishes what it has in hand."""
@@ -106,11 +124,14 @@ class _Members:
     def calm(self, say: Callable[[str], None]) -> None:
         """Nobody comes or goes until each shard has predicted something new."""
         for host in list(self._asleep):
-            self._wait(self._asleep[host] - time.monotonic())
+            self.wait(self._asleep[host] - time.monotonic())
             self._wake(host)
         began, before = time.monotonic(), self._lab.predicted_of_shards()
 
         def all_go_on() -> bool:
+            if self._lonely:
+                self._look()
+                self.fill()
             now = self._lab.predicted_of_shards()
             return all(a > b for a, b in zip(now, before, strict=True))
 
@@ -136,8 +157,11 @@ class _Members:
         for host, service in list(self.there.items()):
             if not service.alive:
                 self._gone(host)
-                said = service.output[-400:]
-                self._done.violations.append(f"{host} ended with {service.code}: {said}")
+                said = service.output
+                if self._lonely and lost_the_broker(service.code, said):
+                    self._done.ended += 1
+                else:
+                    self._done.violations.append(f"{host} ended with {service.code}: {said[-400:]}")
 
     def _wake(self, host: str) -> None:
         if self._asleep.pop(host, None) is not None:
@@ -153,6 +177,6 @@ class _Members:
             self._done.violations.append(f"{host}: {said[said.index('Traceback') :][:800]}")
         return service
 
-    def _wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """The weather lasts so long; a process that ends shortens it."""
         wait_for(lambda: any(not s.alive for s in self.there.values()), max(seconds, 0.0))

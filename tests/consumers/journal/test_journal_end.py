@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from consumers.base.errors import ConfigError, InputChangedError, TransportError
+from consumers.base.errors import ConfigError, FencedError, InputChangedError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.commands.past import Past
 from consumers.commands.rollback import _cut
@@ -297,3 +297,32 @@ def test_death_between_journal_record_and_offsets_is_no_loss(
     service.run()
 
     assert len(service.predictions()) == 130
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_commits_of_a_successor_are_no_loss(
+    make_service: MakeService, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard that is taken over while its last owner still starts: that one is fenced, no more."""
+    service = make_service(kind)
+    fill(service.log, phishing(120))
+    run(service)
+    own = service.log.owner
+
+    def owned(*arguments):
+        owner = own(*arguments)
+        committed = owner.committed
+
+        def committed_by_the_next():
+            monkeypatch.setattr(service.log, "owner", own)
+            service.log.append(observations(300, 40))
+            run(service)
+            return committed()
+
+        owner.committed = committed_by_the_next
+        return owner
+
+    monkeypatch.setattr(service.log, "owner", owned)
+
+    with pytest.raises(FencedError, match="taken it over during the recovery"):
+        run(service)

@@ -11,7 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.base.errors import ConfigError, SnapshotError
+from consumers.base.errors import ConfigError, InputChangedError, SnapshotError
+from consumers.base.records import Partition
 from consumers.config import Config, parse
 from consumers.service.runner import Runner
 from consumers.snapshots.format import name_of
@@ -19,7 +20,9 @@ from consumers.snapshots.places import Remote
 from consumers.snapshots.store import CopyError, SnapshotStore, SnapshotWriter, open_store
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import config_text, fill, phishing
+from tests.consumers.service.test_inputs import observations
 from tests.consumers.snapshots.test_snapshots import about, state
+from tests.topics import cut
 
 DAY = 86_400_000
 
@@ -107,6 +110,22 @@ def test_new_host_starts_warm_from_the_copies(make_service, url, caplog) -> None
     assert newest == f"snap-{service.ends('svc-journal')[0]:020d}.hws"
     taken = f"{url}/svc/shard-0/{part}/{newest}"
     assert f"this host has no valid snapshot, so the copy {taken} is used" in said
+
+
+def test_host_with_an_old_snapshot_takes_a_copy_where_its_records_are_gone(
+    make_service, url
+) -> None:
+    """A shard was here once, and went on elsewhere: then an input lost what was consumed there."""
+    service = make_service()
+    fill(service.log, phishing(300))
+    old, new = (configured(service.directory / host, service.url, url) for host in ("a", "b"))
+    Runner(old, service.log, threading.Event(), drain=True).run()
+    service.log.append(observations(1_000, 100))
+    Runner(new, service.log, threading.Event(), drain=True).run()
+    cut(service.log, Partition("obs", 0), 350)
+
+    with pytest.raises(InputChangedError, match="--accept-new-topic"):
+        Runner(old, service.log, threading.Event(), drain=True).run()
 
 
 def configured(directory: Path, transport: str, url: str) -> Config:
