@@ -91,7 +91,7 @@ class Files:
         return rebuild(config, log, found, None, end=end)
 
 
-def kill_when(files: Files, happened: Callable[[], object], pause: float = 0.01) -> None:
+def kill_when(files: Files, happened: Callable[[], object], pause: float = 0.005) -> None:
     """Start the service, kill it -9 when something is true on the disk.
 
     The pause leaves the processor to the service.
