@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -71,9 +72,26 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def each(files: list[Path]) -> pytest.MarkDecorator:
-    """One test a file."""
-    return pytest.mark.parametrize("path", files, ids=name)
+def each(files: list[Path]) -> Callable[[Callable[[Path], None]], pytest.MarkDecorator]:
+    """One test a folder, which looks at each of its files; thousands of tests would take longer to
+    collect and to report than to run."""
+    folders: dict[Path, list[Path]] = {}
+    for path in files:
+        folders.setdefault(path.parent, []).append(path)
+
+    def looking(look: Callable[[Path], None]) -> pytest.MarkDecorator:
+        def test(folder: Path) -> None:
+            for path in folders[folder]:
+                try:
+                    look(path)
+                except AssertionError as error:
+                    error.add_note(name(path))
+                    raise
+
+        test.__name__, test.__doc__ = look.__name__, look.__doc__
+        return pytest.mark.parametrize("folder", list(folders), ids=name)(test)
+
+    return looking
 
 
 @cache

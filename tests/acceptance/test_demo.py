@@ -28,6 +28,8 @@ from tests.waiting import PATIENCE, timed
 
 ADDRESSES = re.compile(r"live page: (http://\S+/)\nmetrics: \1metrics")
 
+FEW = 800  # records, of which a model learns more than which class is the larger
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Shell:
@@ -137,14 +139,14 @@ def test_second_demo_gets_a_fresh_number_and_other_feeds_work(place: Shell) -> N
 def test_own_file_is_a_feed(shell: Shell) -> None:
     """JSONL with the label inside, named by --label."""
     records = [{"left": x["1"], "up": x["2"], "kind": f"k{y}"} for x, y in Bananas()]
-    shell.write("mine.jsonl", "".join(json.dumps(r) + "\n" for r in records[:2000]))
+    shell.write("mine.jsonl", "".join(json.dumps(r) + "\n" for r in records[:FEW]))
 
     lines = shell.lines("demo", "--from", "mine.jsonl", "--label", "kind", "--fast")
 
     last = accuracies(lines)
-    assert any(line.startswith("2,000 observations predicted, 2,000 labels") for line in lines)
+    assert any(line.startswith(f"{FEW} observations predicted, {FEW} labels") for line in lines)
     assert last["auto"][0] > last["majority"][0]
-    assert len(shell.lines(*next_commands(lines)[0])) == 2000
+    assert len(shell.lines(*next_commands(lines)[0])) == FEW
 
 
 def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -90,11 +91,15 @@ class Files:
         return rebuild(config, log, found, None, end=end)
 
 
-def kill_when(files: Files, happened: Callable[[], object]) -> None:
-    """Start the service, kill it -9 when something is true on the disk."""
+def kill_when(files: Files, happened: Callable[[], object], pause: float = 0.005) -> None:
+    """Start the service, kill it -9 when something is true on the disk.
+
+    The pause leaves the processor to the service.
+    """
     with Service(files.config, "--drain") as service:
-        while not happened():  # no pause: some of what is awaited lasts milliseconds
+        while not happened():
             assert service.alive, service.output
+            time.sleep(pause)
         service.kill()
         assert service.code == -9
 
@@ -111,7 +116,7 @@ def survived(records: Labelled, tmp_path_factory: pytest.TempPathFactory) -> Fil
         assert files.predictions() < len(records)
         if count in (1, 3):
             files.clear_unfinished()
-            kill_when(files, files.writing)
+            kill_when(files, files.writing, pause=0.0)  # it lasts milliseconds
             owners = files.owners()
             kill_when(files, lambda before=owners: files.owners() > before)
     with Service(files.config, "--drain") as service:

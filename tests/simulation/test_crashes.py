@@ -17,7 +17,7 @@ from tests.simulation.client import LIES
 from tests.simulation.weather import CALM, STORMY
 from tests.simulation.world import Told, World, violations
 
-SEEDS = 200
+SEEDS = 100
 SMALL = {"records": 60, "commits": 12}  # a short life, but the seed decides as much
 
 

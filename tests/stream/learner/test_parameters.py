@@ -96,26 +96,31 @@ KINDS = [*(type(learner) for learner in shipped()), Discretizer, MDLDiscretizer]
 
 
 def cases() -> Iterator[Any]:
-    """Each learner, each of its parameters, each value that it cannot use."""
+    """Each learner, each of its parameters."""
     for kind in KINDS:
         for name in signature(kind).parameters:
-            for bad in BAD[name]:
-                yield pytest.param(kind, name, bad, id=f"{kind.__name__}-{name}-{str(bad)[:12]}")
+            yield pytest.param(kind, name, id=f"{kind.__name__}-{name}")
 
 
-@pytest.mark.parametrize(("kind", "name", "bad"), list(cases()))
-def test_bad_value_of_a_parameter_is_refused_by_its_name(kind, name, bad) -> None:
+@pytest.mark.parametrize(("kind", "name"), list(cases()))
+def test_bad_value_of_a_parameter_is_refused_by_its_name(kind, name) -> None:
     """Text, truth values for numbers, None, out of range, not finite, beyond every float."""
     estimates = name == "p" and "m" in signature(kind).parameters
-    given = {name: bad, "m": 1.0} if estimates else {name: bad}
+    for bad in BAD[name]:
+        given = {name: bad, "m": 1.0} if estimates else {name: bad}
+        told = refusal(kind, given)
+        assert told.startswith(name), (bad, told)
+        assert "\n" not in told
+        assert len(told) < 200
 
-    with pytest.raises(SchemaError) as caught:
+
+def refusal(kind, given: dict[str, Any]) -> str:
+    """What it says of parameters that it cannot use."""
+    try:
         kind(**given)
-
-    told = str(caught.value)
-    assert told.startswith(name)
-    assert "\n" not in told
-    assert len(told) < 200
+    except SchemaError as error:
+        return str(error)
+    pytest.fail(f"{kind.__name__} takes {given}")
 
 
 SCALARS: list[dict[str, Any]] = [
