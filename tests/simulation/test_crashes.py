@@ -104,6 +104,15 @@ def test_challengers_in_a_failing_world_are_promoted_where_they_would_have_been(
         assert violations(World(seed, tmp_path / str(seed), **what).run(), expected) == []
 
 
+def test_models_of_keys_in_a_failing_world_say_what_they_would_have(tmp_path) -> None:
+    """Eight seeds: the sums of each key survive the same failures."""
+    what = {"records": 240, "commits": 20, "key": "https"}
+    expected = World(0, tmp_path / "undisturbed", **what, chances=CALM).run()
+
+    for seed in range(8):
+        assert violations(World(seed, tmp_path / str(seed), **what).run(), expected) == []
+
+
 DRIFT = """
 [drift]
 keep = 20

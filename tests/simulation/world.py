@@ -26,6 +26,7 @@ from unittest.mock import patch
 from kafka import TopicPartition
 
 from consumers.base.errors import FencedError, SnapshotError, TransportError
+from consumers.config import parse
 from consumers.service import gather, runner
 from consumers.service.inputs import Decision
 from consumers.service.recovery import rebuild, sources
@@ -38,7 +39,7 @@ from consumers.transports.kafka import log as kafka_log
 from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
-from tests.consumers.feeds import NOW, config, feed, phishing
+from tests.consumers.feeds import MODEL, NOW, config_text, feed, phishing
 from tests.simulation.broker import START, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
 from tests.simulation.weather import STORMY, DiedError, HungError, Weather
@@ -125,6 +126,8 @@ class World:
         Of the service.
     more
         Sections besides, as TOML.
+    key
+        The feature whose values have models of their own.
     """
 
     def __init__(
@@ -138,8 +141,9 @@ class World:
         lies: frozenset[str] = LIES,
         guarantee: str = "exactly_once",
         more: str = "",
+        key: str = "",
     ) -> None:
-        self._more, self._guarantee = more, guarantee
+        self._more, self._guarantee, self._key = more, guarantee, key
         self._random, self._clock, self._lies = Random(seed), Clock(), lies
         self._broker = Broker(self._clock)
         self._weather = Weather(self._random, self._clock, chances)
@@ -197,9 +201,15 @@ class World:
 
     def _config(self, host: Path) -> Any:
         sizes = {"max_records": self._most, "every_records": self._every}
-        made = config(host, TRANSPORT, features=FEATURES, more=self._more, **sizes)
+        text = config_text(TRANSPORT, FEATURES, **sizes, more=self._more, model=self._model())
+        if self._key:
+            text = text.replace(f'{self._key} = "numeric"', f'{self._key} = "categorical"')
+        made = parse(text, directory=host)
         commit = made.commit.model_copy(update={"guarantee": self._guarantee})
         return made.model_copy(update={"commit": commit})
+
+    def _model(self) -> str:
+        return f'per = "{self._key}"' if self._key else MODEL
 
     def _succeed(self) -> None:
         """Another process goes on while this one sleeps in the midst of a call."""
