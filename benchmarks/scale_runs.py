@@ -33,6 +33,7 @@ from tests.faults.seen import Seen, read_topics
 __all__ = ["Bench", "Counted", "Drained", "Fed", "drained", "fed"]
 
 PATIENCE = 300.0
+REST_SECONDS, RESTING = 30, 0.3  # cores of three nodes that have nothing to do
 CHUNK = 5_000  # records that are written at once
 ASSIGNED = r"(\S+) info shard (\d+) was assigned to this process"
 DEFAULT = Load(1, 1, 1, 1.0)
@@ -58,6 +59,14 @@ class Bench:
     def brokers(self) -> float:
         """Processor seconds of all nodes."""
         return sum(processor_seconds(node.pid) for node in self.cluster.nodes)
+
+    def rest(self) -> None:
+        """Until the brokers have finished what nobody waits for, such as making topics."""
+        for _ in range(REST_SECONDS):
+            before = self.brokers()
+            time.sleep(1)
+            if self.brokers() - before < RESTING:
+                return
 
     def stored(self, topic: str = "*") -> int:
         """Bytes of the records of topics, on all nodes."""
@@ -180,7 +189,7 @@ def drained(
     topic = named()
     with closing(bench.log()) as log:
         create(log, topic, partitions, shards)
-        time.sleep(2)  # brokers make topics for some time
+        bench.rest()
         before, source = bench.brokers(), outgoing(topic, observations)
         while chunk := list(islice(source, CHUNK)):
             log.append(chunk)
