@@ -60,7 +60,7 @@ def export(
         when = moment(of.log, of.found.journal, str(end) if at is None else at)
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
         info, data = exported(of.config, live)
-    Directory(file.parent).write(file.name, data)
+    Directory(file.parent).write(file.name, [data])
     seconds = time.perf_counter() - began
     signed = of.config.snapshots.key is not None
     document = _document(file, info, data, live, seconds, signed=signed)

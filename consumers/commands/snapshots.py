@@ -209,7 +209,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
 def _sign(config: Config, shard: int) -> None:
     """Sign valid snapshots without a signature."""
     from consumers.base.errors import ConfigError, SnapshotError
-    from consumers.snapshots.format import to_bytes
+    from consumers.snapshots.format import parts_of
     from consumers.snapshots.store import SnapshotStore, home, read
 
     key = config.snapshots.key
@@ -222,7 +222,7 @@ def _sign(config: Config, shard: int) -> None:
             for path in store.paths():
                 with contextlib.suppress(SnapshotError):  # damaged, or signed already
                     about, state = read(store.local, path.name)
-                    store.local.write(path.name, to_bytes(about, state, key))
+                    store.local.write(path.name, parts_of(about, state, key))
                     signed += 1
     typer.echo(f"{signed} snapshots signed in {base.directory}")
 
@@ -448,9 +448,9 @@ def _export(found: Found, file: Path, as_json: bool) -> None:
     # Copy the bytes; the target is read again and compared.
     data = Directory(found.path.parent).read(found.path.name)
     target = Directory(file.parent)
-    target.write(file.name, data)
+    target.write(file.name, [data])
     if as_json:
-        target.write(header.name, json.dumps(_header(found), indent=2).encode() + b"\n")
+        target.write(header.name, [json.dumps(_header(found), indent=2).encode() + b"\n"])
     typer.echo(f"{file}: position {found.position}, {len(data):,} bytes, verified")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,10 +26,20 @@ from consumers.journal.records import IdentityRecord, Range
 from consumers.shard.outcome import OutputShape
 from stream.data.state import State
 
-__all__ = ["START", "SnapshotInfo", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]
+__all__ = [
+    "START",
+    "SnapshotInfo",
+    "from_bytes",
+    "header_size",
+    "name_of",
+    "parts_of",
+    "peek",
+    "to_bytes",
+]
 
 MAGIC = b"HWSNAP\x00\x01"
 SIGNED = b"HWSNAP\x01\x01"
+SMALL = 2**16  # bytes of an array that are copied
 START = len(MAGIC) + 8  # where the header starts
 DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<u4", "|i1", "|u1", "|b1"})
 
@@ -85,7 +96,13 @@ def name_of(about: SnapshotInfo) -> str:
 
 def to_bytes(about: SnapshotInfo, state: State, key: str | None = None) -> bytes:
     """The snapshot as bytes, signed if there is a key."""
-    table, chunks, at = [], [], 0
+    return b"".join(parts_of(about, state, key))
+
+
+def parts_of(about: SnapshotInfo, state: State, key: str | None = None) -> list[bytes | memoryview]:
+    """`to_bytes` in parts. Those of large arrays are views, so that a large state is not copied."""
+    chunks: list[bytes | memoryview] = []
+    table, small, at = [], b"", 0
     for name in sorted(state.arrays):
         array = np.ascontiguousarray(state.arrays[name])
         if array.dtype.str not in DTYPES:
@@ -93,21 +110,26 @@ def to_bytes(about: SnapshotInfo, state: State, key: str | None = None) -> bytes
                 f"array {name!r}: expected one of {sorted(DTYPES)}, got dtype {array.dtype}"
             )
         table.append(_Array(name, array.dtype.str, list(array.shape), at))
-        raw = array.tobytes()
-        padding = -len(raw) % 8
-        chunks += [raw, b"\0" * padding]
-        at += len(raw) + padding
+        padding = -array.nbytes % 8
+        if array.nbytes < SMALL:
+            small += array.tobytes()
+        else:
+            chunks += [small, array.reshape(-1).view(np.uint8).data]
+            small = b""
+        small += b"\0" * padding
+        at += array.nbytes + padding
     header = msgspec.json.encode(_Header(about, dict(state.header), table))
     header += b" " * (-len(header) % 8)
     magic = MAGIC if key is None else SIGNED
-    body = b"".join([magic, len(header).to_bytes(8, "little"), header, *chunks])
-    return body + _seal(body, key)
+    body = [magic + len(header).to_bytes(8, "little") + header, *chunks, small]
+    return [part for part in (*body, _seal(body, key)) if len(part)]
 
 
-def _seal(body: bytes | memoryview, key: str | None) -> bytes:
-    if key is None:
-        return hashlib.sha256(body).digest()
-    return hmac.digest(key.encode(), body, "sha256")
+def _seal(body: Iterable[bytes | memoryview], key: str | None) -> bytes:
+    digest = hashlib.sha256() if key is None else hmac.new(key.encode(), digestmod="sha256")
+    for part in body:
+        digest.update(part)
+    return digest.digest()
 
 
 def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State]:
@@ -128,7 +150,7 @@ def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State
         )
     if magic == SIGNED and key is None:
         raise SnapshotError("signed; set [snapshots] key to the secret it was signed with")
-    found = _seal(memoryview(data)[:-32], key)
+    found = _seal([memoryview(data)[:-32]], key)
     if len(data) < len(MAGIC) + 40 or not hmac.compare_digest(found, data[-32:]):
         other = "" if key is None else ", or it was signed with another [snapshots] key"
         raise SnapshotError(f"damaged: its checksum does not match{other}")

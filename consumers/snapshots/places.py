@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,8 @@ __all__ = ["Directory", "Place", "Remote"]
 
 NAME = re.compile(r"snap-(\d{20})\.hws", re.ASCII)
 _LEFT = re.compile(r"\.snap-\d{20}\.hws\.tmp", re.ASCII)
+PIECE = 2**20  # bytes that are compared at once
+Pieces = Sequence[bytes | memoryview]  # of one file
 _PART = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -44,7 +46,7 @@ class Place(Protocol):
     def read(self, name: str, end: int | None = None) -> bytes:
         """The bytes of a snapshot, up to `end`."""
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, parts: Pieces) -> None:
         """Store a snapshot, complete and durable, or not at all."""
 
     def remove(self, name: str) -> None:
@@ -91,7 +93,7 @@ class Directory:
         except OSError as error:
             raise SnapshotError(f"cannot be read: {error.strerror or error}") from None
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, parts: Pieces) -> None:
         """Write to a temporary file first, so that no name refers to an incomplete snapshot."""
         path = self.root / name
         temporary = self.root / f".{name}.tmp"
@@ -100,14 +102,12 @@ class Directory:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOSED
             descriptor = os.open(temporary, flags, 0o600)
             try:
-                _write(descriptor, data[: len(data) // 2])
-                reach("snap_mid_write")
-                _write(descriptor, data[len(data) // 2 :])
+                _write(descriptor, parts)
                 reach("snap_pre_fsync")
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            if self.read(temporary.name) != data:
+            if not self._holds(temporary.name, parts):
                 raise SnapshotError("the file does not contain the written bytes")
             reach("snap_pre_rename")
             os.replace(temporary, path)
@@ -117,6 +117,16 @@ class Directory:
             self.remove(temporary.name)  # free the space on a full disk
             what = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise SnapshotError(f"cannot write {path}: {what}") from None
+
+    def _holds(self, name: str, parts: Pieces) -> bool:
+        """Whether a file has exactly these bytes. Read piece by piece, because it may be large."""
+        with open(os.open(self.root / name, os.O_RDONLY | _CLOSED), "rb") as file:
+            for part in parts:
+                for at in range(0, len(part), PIECE):
+                    wanted = memoryview(part)[at : at + PIECE]
+                    if file.read(len(wanted)) != wanted:
+                        return False
+            return file.read(1) == b""
 
     def remove(self, name: str) -> None:
         """Remove one file."""
@@ -221,12 +231,13 @@ class Remote:
             data: bytes = system.cat_file(f"{root}/{name}", start=None, end=end)
             return data
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, parts: Pieces) -> None:
         """Write in one call. The checksum refuses an incomplete object when it is read."""
         with self._one_error("write", name):
             system, root = self._at()
             path = f"{root}/{name}"
             system.makedirs(root, exist_ok=True)
+            data = b"".join(parts)
             system.pipe_file(path, data)
             system.invalidate_cache()
             size = system.size(path)
@@ -280,9 +291,20 @@ def _make(directory: Path) -> None:
     _sync(directory.parent)
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def _write(descriptor: int, parts: Pieces) -> None:
     """Write all bytes. The system may accept fewer per call."""
-    left = memoryview(data)
+    before, half = 0, sum(map(len, parts)) // 2
+    for part in parts:
+        left, after = memoryview(part), before + len(part)
+        if before <= half < after:
+            _write_one(descriptor, left[: half - before])
+            reach("snap_mid_write")
+            left = left[half - before :]
+        _write_one(descriptor, left)
+        before = after
+
+
+def _write_one(descriptor: int, left: memoryview) -> None:
     while left:
         left = left[os.write(descriptor, left) :]
 

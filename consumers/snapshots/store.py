@@ -24,8 +24,8 @@ from consumers.snapshots.format import (
     from_bytes,
     header_size,
     name_of,
+    parts_of,
     peek,
-    to_bytes,
 )
 from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
@@ -106,7 +106,7 @@ class SnapshotStore:
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
         name = name_of(about)
-        self.local.write(name, to_bytes(about, state, self._key))
+        self.local.write(name, parts_of(about, state, self._key))
         self._clocks[name] = about.now
         self.local.tidy()
         self._collect(self.local, name)
@@ -123,7 +123,7 @@ class SnapshotStore:
         if self._copies is None:
             return
         try:
-            self._copies.write(name, self.local.read(name))
+            self._copies.write(name, [self.local.read(name)])
             self._collect(self._copies, name)
         except SnapshotError as error:
             raise CopyError(str(error)) from None

@@ -69,7 +69,7 @@ def test_damaged_copy_is_passed_over_by_its_url(tmp_path: Path, url: str) -> Non
     """A half upload, a rotten disk: the one before it is used."""
     written(store_at(tmp_path / "old", url), 1, 2)
     remote, name = Remote.at(url), f"snap-{2:020d}.hws"
-    remote.write(name, remote.read(name)[:-3])
+    remote.write(name, [remote.read(name)[:-3]])
     new = store_at(tmp_path / "new", url)
 
     assert [told.position for told, _ in new.newest(lambda _: None)] == [1]

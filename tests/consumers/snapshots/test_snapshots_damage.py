@@ -231,15 +231,27 @@ def test_renamed_snapshot_is_refused(two) -> None:
     assert two.refused[0].endswith("its journal position is 2, its name has another one")
 
 
-def test_disk_that_reads_back_other_bytes_is_noticed(two, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "lies",
+    [
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: b"",
+    ],
+    ids=["last byte", "first byte", "shorter", "longer", "empty"],
+)
+def test_disk_that_reads_back_other_bytes_is_noticed(two, monkeypatch, lies) -> None:
     """Written without an error and wrong: it never gets its name."""
-    real = places.Directory.read
 
-    def lying(self, name, end=None):
-        data = real(self, name, end)
-        return data[:-1] + b"\0" if name.endswith(".tmp") else data
+    def spoil(point: str) -> None:
+        if point == "snap_pre_fsync":
+            (path,) = two.directory.glob(".*.tmp")
+            path.write_bytes(lies(path.read_bytes()))
 
-    monkeypatch.setattr(places.Directory, "read", lying)
+    monkeypatch.setattr(places, "reach", spoil)
+    monkeypatch.setattr(places, "PIECE", 100)
     with pytest.raises(SnapshotError, match="does not contain the written bytes"):
         two.write(about(3), state())
 
