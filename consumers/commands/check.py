@@ -77,10 +77,13 @@ def _show_keys(learner: Learner, report: Report) -> None:
 
     for part in learner.with_parts():
         if isinstance(part, PerKeyNB):
+            more = ""
+            if part.room_for_keys < part.max_keys:
+                more = "; fewer max_classes or a larger max_state_bytes leave room for more"
             report.fine(
                 "keys",
-                f"a model for each value of {part.per}, for up to {part.room_for_keys:,} values; "
-                "fewer max_classes or a larger max_state_bytes leave room for more",
+                f"a model for each value of {part.per}, for up to {part.room_for_keys:,} values"
+                f"{more}",
             )
 
 
@@ -112,7 +115,8 @@ def _check_model(config: Config, report: Report) -> None:
         report.fine("model", config.model.type)
         if names := mixing_types(learner):
             report.fine("mix", f"the shards exchange what they learn: {', '.join(names)}")
-        _show_keys(learner, report)
+        if schema is not None:
+            _show_keys(learner, report)
         for name in two_classes_only(learner):
             report.note(
                 "model",
@@ -128,11 +132,13 @@ def _check_model(config: Config, report: Report) -> None:
             )
         for challenger in config.challenger:
             try:
-                challenging(challenger, classes, config.labels.corrections, schema)
+                rival = challenging(challenger, classes, config.labels.corrections, schema)
             except (HeadwaterError, StreamError) as e:
                 report.wrong("challenger", str(e))
             else:
                 report.fine("challenger", f"{challenger.name}, {challenger.type}")
+                if schema is not None:
+                    _show_keys(rival, report)
 
 
 def _show_rules(config: Config, report: Report) -> None:

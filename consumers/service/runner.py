@@ -413,7 +413,7 @@ class Runner:
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
-            if due(live):
+            if not writer.busy and due(live):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break

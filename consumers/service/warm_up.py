@@ -27,6 +27,7 @@ from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 from stream.join.columns import compile_join
 from stream.kernel.bundled import unused
+from stream.learner.base import WARM
 
 FOREIGN = ("river:", "python:")
 MAIL = "mail"  # the format
@@ -64,7 +65,7 @@ def compile_kernels(
     ours = [learner.restarted(proven=True) for learner in built]  # a part of river may fail
     with announced(report, stopped):
         for learner in ours or [GaussianNB()]:
-            *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
+            *_, quality = progressive([({WARM: 1.0}, "a"), ({WARM: 2.0}, "b")], learner)
             quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
             getattr(learner, "expert_weights", None)  # the page shows them
             if explainable(learner):  # or the first explanation would block the loop

@@ -7,7 +7,7 @@ and the parameter named, because a learner would read "true" as true, or fail wi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, cast, get_type_hints
 
@@ -199,13 +199,27 @@ def check_fields(model: LearnerConfig, schema: Schema) -> None:
                 f"{_where(model)}: {what}: {name!r} is not a numeric field of [features]; "
                 f"the numeric ones are {_listed(known) or 'none'}"
             )
-    if resolved(model, DEFAULTS)[0] == OF_KEYS:
-        per = model.parameters.get(PER, PerKeyNB().per)
+    fields = (
+        () if model.type.startswith((RIVER, PYTHON)) else _key_fields(*resolved(model, DEFAULTS))
+    )
+    for per in fields:
         if per not in schema.categorical:
             raise ConfigError(
                 f"{_where(model)}: per: {per!r} is not a categorical field of [features]; the "
                 f"categorical ones are {_listed(list(schema.categorical)) or 'none'}"
             )
+
+
+def _key_fields(type_: str, parameters: Mapping[str, Any]) -> Iterator[str]:
+    """The field of the key of each `PerKeyNB` in a model, and in its experts."""
+    if type_ == OF_KEYS:
+        yield parameters.get(PER, PerKeyNB().per)
+    for value in parameters.values():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            inner = {"type": each} if each == OF_KEYS else each
+            if isinstance(inner, Mapping) and isinstance(inner.get("type"), str):
+                rest = {name: v for name, v in inner.items() if name != "type"}
+                yield from _key_fields(inner["type"], rest)
 
 
 def challenging(

@@ -287,9 +287,14 @@ class SnapshotWriter:
         self._store, self._done, self._failed = store, done, failed
         self._next: tuple[SnapshotInfo, State] | None = None
         self._ready = threading.Condition()
-        self._closing = False
+        self._closing = self._writing = False
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
         self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a submitted state is not yet written. Another one would be one more copy."""
+        return self._next is not None or self._writing
 
     def submit(self, about: SnapshotInfo, state: State) -> None:
         """Submit a copy of the state. It replaces an older state that is still waiting."""
@@ -316,7 +321,7 @@ class SnapshotWriter:
                     self._ready.wait_for(lambda: self._next is not None or self._closing)
                     if self._next is None:
                         return
-                    (about, state), self._next = self._next, None
+                    (about, state), self._next, self._writing = self._next, None, True
                 try:
                     if not locked:  # each time, because the other writer may have ended
                         held.enter_context(self._store.locked())
@@ -332,3 +337,5 @@ class SnapshotWriter:
                             f"cannot write a snapshot: {type(error).__name__}: {error}"
                         )
                     )
+                del state  # it may be large, and the next one may come late
+                self._writing = False

@@ -29,6 +29,7 @@ __all__ = ["PerKeyNB"]
 MOST_KEYS = 2**24
 KEY_TEXT = 64  # bytes that are reserved for a key; longer ones leave room for fewer keys
 GROWS = 2  # a table at least doubles, and its old half exists until it is copied
+WEAKEST = 1e-100  # a weaker prior would underflow
 LOWEST = -1e300  # stands for -inf if terms are subtracted
 FADES = "the strengths depend on the order of the records"
 
@@ -117,7 +118,7 @@ class PerKeyNB(Learner):
     Differences of numbers below 1e-154 have a square of 0: they are no evidence.
 
     O(C · D) to predict and to learn, 8 times that for a comparison. Memory: 8 · (C + D_n · (1 + 3C)
-    + D_c · C) bytes for each key, for D_n numbers and D_c categories, and 16 + 8C for each value
+    + D_c · C) bytes for each key, for D_n numbers and D_c categories, and 24 + 8C for each value
     that a key has. Bounds: those of `MixedNB`, `max_keys`, and 2**24 values of all keys; further
     values of a key are learned for all keys only, ``overflows["entries"]`` counts them.
 
@@ -156,6 +157,8 @@ class PerKeyNB(Learner):
             raise SchemaError(f"per must name a field, got {shown(per)}")
         self.per = per
         self.strength = None if strength is None else number("strength", strength, 0.0)
+        if 0.0 < (self.strength or 0.0) < WEAKEST:
+            raise SchemaError(f"strength must be 0 or at least {WEAKEST:g}, got {strength!r}")
         self.alpha = number("alpha", alpha, 0.0)
         self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
@@ -168,7 +171,6 @@ class PerKeyNB(Learner):
         self._categories = Categories()
         self._table = KeyTable()
         self._entries = MOST_KEYS
-        self._packed = pack(())
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
@@ -289,12 +291,12 @@ class PerKeyNB(Learner):
                 self._keys.add(texts[step])
         coded = self._categories.admit(others, used, row[learned])
         self._make_room(len(self._classes))
-        most = self._entries + int(self._categories.sizes.sum())
-        self._table.make_entries(2 * learned.size * coded.column.size, most)
+        t = self._table
+        most = max(self._entries, int(t.entries.used[0])) + int(self._categories.sizes.sum())
+        t.make_entries(2 * learned.size * coded.column.size, most)
         x = np.ascontiguousarray(block.rows.numeric[np.ix_(used, source)])
         columns = x, numbers, np.ascontiguousarray(coded.code), coded.column
         y = label.take(block.y, mode="wrap")
-        t = self._table
         kernels.progressive(
             (block.op, row, y, block.w, before),
             self._slots(texts),
@@ -392,10 +394,7 @@ class PerKeyNB(Learner):
     # State.
 
     def _export(self) -> State:
-        fresh = pack(self._keys.values[self._packed["lengths"].size :])
-        # Keys are only added, so that a snapshot of a million need not encode them all again.
-        self._packed = {k: np.concatenate((self._packed[k], fresh[k])) for k in fresh}
-        keys = State({"refused": self._keys.overflow}, self._packed)
+        keys = State({"refused": self._keys.overflow}, pack(self._keys))
         numbers = State(named(self._numbers))
         parts = {"keys": keys, "numbers": numbers, "categories": self._categories.export()}
         return State.join({**parts, "table": self._table.export()})
@@ -408,12 +407,20 @@ class PerKeyNB(Learner):
         if (lengths < 0).any() or int(lengths.sum()) != arrays["bytes"].size:
             raise StateError("expected the texts of the keys, got another number of bytes")
         names = cast("list[str]", unpack(arrays))
-        sound = len(set(names)) == len(names) <= self._keys.bound
-        if not sound or type(refused) is not int or refused < 0:
+        if len(names) > self._keys.bound:
+            raise StateError(
+                f"it has models of {len(names):,} keys, and there is room for "
+                f"{self._keys.bound:,}; allow more bytes or more keys"
+            )
+        if len(set(names)) < len(names) or type(refused) is not int or refused < 0:
             raise StateError("expected distinct keys and the number of rejected ones")
-        self._keys, self._packed = self._keys.renewed(names, refused), arrays
+        self._keys = self._keys.renewed(names, refused)
         self._numbers = restored(self._numbers, state.nested("numbers"))
         self._categories.restore(state.nested("categories"))
+        if {*self._numbers} & {*self._categories.features}:
+            raise StateError("expected one kind of each field, got numbers and categories of one")
         sizes = self._categories.sizes
         shape = len(names) + 1, len(self._classes), len(self._numbers)
         self._table.restore(state.nested("table"), *shape, sizes)
+        if int(self._table.entries.used[0]) > self._entries + int(sizes.sum()):
+            raise StateError("its keys have more values than there is room for; allow more bytes")

@@ -23,6 +23,7 @@ __all__ = ["KeyTable", "entry_bytes", "slot_bytes"]
 Ints = NDArray[np.int64]
 GRID = len(kernels.GRID)
 LEAST_PLACES = 16
+MOST_RECORDS = 2**62
 
 
 def slot_bytes(classes: int, numbers: int, categories: int) -> int:
@@ -135,11 +136,13 @@ class KeyTable:
         floats = {name: _finite(state, name, shape) for name, shape in shapes.items()}
         values, records = (state.array(name, np.int64, 1) for name in ("values", "records"))
         tag, counts = state.array("tag", np.int64, 1), state.array("counts", np.float64, 2)
-        if values.shape != (categories,) or records.shape != (1,) or int(records[0]) < 0:
+        if values.shape != (categories,) or records.shape != (1,):
             raise StateError(f"expected the values of {categories} features, got another number")
+        if not 0 <= int(records[0]) < MOST_RECORDS:
+            raise StateError(f"expected the number of learned records, got {int(records[0])}")
         if ((values < 0) | (values > sizes)).any():
             raise StateError("expected at most as many learned values as there are, got more")
-        if counts.shape != (tag.size, classes) or not (counts >= 0.0).all():
+        if counts.shape != (tag.size, classes) or not ((counts >= 0.0) & (counts < np.inf)).all():
             raise StateError(f"expected counts of {tag.size} entries in {classes} classes")
         _check_tags(tag, slots, sizes)
         self.known = slots

@@ -32,9 +32,10 @@ from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
 from stream.learner.predictions import Predictions
 
-__all__ = ["Learner", "Predictions"]
+__all__ = ["WARM", "Learner", "Predictions"]
 
 MAX_CLASSES = 4096
+WARM = "(a field to compile kernels)"  # no learner expects another kind of value in it
 NO_LABEL = np.int32(-1).tobytes()  # in a block's y; no other code contains these bytes
 
 
@@ -380,8 +381,8 @@ class Learner(Many, abc.ABC):
     def compile_kernels(self) -> None:
         """Compile the kernels of this learner by running them on a throw-away copy."""
         trial = self.restarted(proven=True)  # river may fail at this record
-        trial.learn_one({"warm": 1.0}, "warm")
-        trial.predict_proba_one({"warm": 1.0})
+        trial.learn_one({WARM: 1.0}, "warm")
+        trial.predict_proba_one({WARM: 1.0})
 
     def restarted(self, proven: bool) -> Self:
         """An empty learner with the same parameters and limits, to replace this one.

@@ -223,7 +223,10 @@ def counts_of(at: Any, slot: int, j: int, c: int, s: Any, e: Any) -> Any:
         n = s.seen[slot, j, c]
         if own >= 0:
             n_v = e.counts[own, c]
-    return n, n_v, max(s.seen[0, j, c] - n, 0.0), max(all_v - n_v, 0.0)
+    others = s.seen[0, j, c] - n
+    if others <= ROUNDING * s.seen[0, j, c]:  # the key has nearly all of it
+        return n, n_v, 0.0, 0.0
+    return n, n_v, others, min(max(all_v - n_v, 0.0), others)
 
 
 @kernel

@@ -178,7 +178,9 @@ def test_per_is_a_model_for_each_key() -> None:
     assert isinstance(learner, PerKeyNB)
     assert (learner.per, learner.strength) == ("tenant", 3)
     assert learner_type(model, DEFAULTS) == "PerKeyNB"
-    for wrong in (ModelConfig(per="price"), ModelConfig(type="PerKeyNB")):
+    inside = {"type": "Calibrated", "learner": {"type": "PerKeyNB", "per": "price"}}
+    mixture = ModelConfig(type="Mixture", experts=["MixedNB", inside])
+    for wrong in (ModelConfig(per="price"), ModelConfig(type="PerKeyNB"), mixture):
         with pytest.raises(ConfigError, match=r"per: '(price|key)' is not a categorical .* tenant"):
             check_fields(wrong, schema)
     with pytest.raises(ConfigError, match=r"MixedNB: no parameter .per.; .* type = .PerKeyNB."):

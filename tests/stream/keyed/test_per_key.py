@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream import Block, CategoricalNB, GaussianNB, InvalidRecordError, MixedNB, PerKeyNB, Schema
+from stream import (
+    Block,
+    CategoricalNB,
+    GaussianNB,
+    InvalidRecordError,
+    MixedNB,
+    Mixture,
+    PerKeyNB,
+    Schema,
+)
 from stream.checks import yield_laws
 from stream.checks.streams import Records, Step, delayed, run_blocks, run_one_by_one
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
@@ -302,6 +311,8 @@ def broken(array: str, change) -> Any:
         ("table/tag", lambda a: a * 0),
         ("table/tag", lambda a: -a),
         ("table/counts", lambda a: a[:-1]),
+        ("table/counts", lambda a: a + np.inf),
+        ("table/records", lambda a: a * 0 + (2**63 - 1)),
         ("table/values", lambda a: a + 100),
         ("table/evidence", lambda a: a[:-1]),
         ("table/records", lambda a: a - 1000),
@@ -313,9 +324,62 @@ def test_damaged_states_are_refused(array: str, change) -> None:
         PerKeyNB(per="tenant").load_state(broken(array, change))
 
 
+def test_state_of_a_larger_model_is_refused_with_the_reason() -> None:
+    """Too many keys, or too many values of keys: more would be learned than there is room for."""
+    schema = Schema.of(t="categorical", c="categorical")
+    for keys, values, why in ((60, 1, "there is room for 37; allow more"), (30, 4, "more values")):
+        large, small = PerKeyNB(per="t"), PerKeyNB(per="t")
+        for i in range(keys * values):
+            large.learn_one({"t": f"{i % keys}", "c": f"{i // keys}"}, "pq"[i % 2])
+        small.limit(20_000, schema, 2)
+        with pytest.raises(StateError, match=why):
+            small.load_state(large.to_state())
+
+
+def test_values_beyond_the_room_of_keys_are_learned_for_all() -> None:
+    """A full table of entries still has room for new values of all keys together."""
+    schema = Schema.of(t="categorical", c="categorical")
+    model = PerKeyNB(per="t")
+    model.limit(20_000, schema, 2)
+    for i in range(3000):
+        model.learn_one({"t": f"{i % 37}", "c": f"value {i}"}, "pq"[i % 2])
+    t = model._table
+    assert int(t.entries.used[0]) <= t.entries.tag.size
+    assert t.slots.seen[0].sum() == model._categories.sizes.sum()
+    again = PerKeyNB(per="t")
+    again.limit(20_000, schema, 2)
+    assert again.load_state(model.to_state()).fingerprint() == model.fingerprint()
+
+
+@pytest.mark.parametrize("name", ["warm", "key"])
+def test_kernels_compile_whatever_the_key_is_called(name: str) -> None:
+    """The record that compiles them has no number in the field of the key."""
+    PerKeyNB(per=name).compile_kernels()
+    Mixture(experts=[{"type": "PerKeyNB", "per": name}, "MixedNB"]).compile_kernels()
+
+
+def test_a_key_that_has_nearly_everything_leaves_no_rounding_error() -> None:
+    """Categories of other keys are those of a model without it, or none."""
+    model = PerKeyNB(per="k", strength=5)
+    for y in "pq":
+        model.learn_one({"k": "A", "c": "u"}, y, w=2.0**53)
+    for _ in range(100):
+        model.learn_one({"k": "B", "c": "v"}, "p")
+    p = model.predict_proba_one({"k": "A", "c": "v"})
+    assert sum(p.values()) == pytest.approx(1.0)
+    assert p["p"] == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize(
     "parameters",
-    [{"per": ""}, {"strength": -1.0}, {"alpha": -1.0}, {"max_keys": 0}, {"var_smoothing": inf}],
+    [
+        {"per": ""},
+        {"strength": -1.0},
+        {"strength": 5e-324},
+        {"alpha": -1.0},
+        {"max_keys": 0},
+        {"var_smoothing": inf},
+    ],
 )
 def test_parameters_out_of_range_are_refused(parameters) -> None:
     """By name."""
