@@ -47,7 +47,7 @@ class How(NamedTuple):
 @registered(
     Facts(
         model="`MixedNB` for each key, with all other keys as a prior",
-        cost="C·D; C·D (a comparison of strengths: 8·C·D)",
+        cost="C·D; C·D (a comparison of strengths: 9·C·D)",
         memory="keys × C·D, and the values that each key has",
         missing="no evidence",
         source="Zaki and Meira 18.2; Efron and Morris 1973; Robbins 1956",
@@ -108,16 +108,17 @@ class PerKeyNB(Learner):
     among the others, smoothed by alpha, counts as `strength` records; with 0, alpha is added to the
     counts of the key.
 
-    Without `strength`, seven strengths from 1 to 1,024 and infinity are compared, and an eighth
-    model in which each feature has the strength that fits its own values best. The one with the
+    Without `strength`, seven strengths from 1 to 1,024 and infinity are compared, and two models
+    more: one in which each feature has the strength that fits its own values best, and one in which
+    only the shares of the classes have it, and the features are those of all keys. The one with the
     largest log probability of the labels predicts. What it was is forgotten by 0.1 % with each
     comparison (dynamic model averaging with a choice, Raftery, Kárný and Ettler 2010). The first
-    1,000 labels are compared, and then every eighth, because a comparison costs as much as eight
+    1,000 labels are compared, and then every eighth, because a comparison costs as much as nine
     predictions.
 
     Differences of numbers below 1e-154 have a square of 0: they are no evidence.
 
-    O(C · D) to predict and to learn, 8 times that for a comparison. Memory: 8 · (C + D_n · (1 + 3C)
+    O(C · D) to predict and to learn, 9 times that for a comparison. Memory: 8 · (C + D_n · (1 + 3C)
     + D_c · C) bytes for each key, for D_n numbers and D_c categories, and 24 + 8C for each value
     that a key has. Bounds: those of `MixedNB`, `max_keys`, and 2**24 values of all keys; further
     values of a key are learned for all keys only, ``overflows["entries"]`` counts them.
@@ -220,8 +221,10 @@ class PerKeyNB(Learner):
         if self.strength is not None:
             return dict.fromkeys(names, float(self.strength))
         pick = int(kernels.chosen(g))
-        if pick != kernels.APART:
+        if pick < kernels.APART:
             return dict.fromkeys(names, kernels.GRID[pick])
+        if pick == kernels.SHARES:
+            return {**dict.fromkeys(names, inf), PRIOR: kernels.GRID[int(kernels.best(g.prior[0]))]}
         fits = [g.prior[0], *g.numbers, *g.categories]
         return {
             name: kernels.GRID[int(kernels.best(fit))]

@@ -57,7 +57,7 @@ class KeyTable:
             np.zeros(0, dtype=np.int64),
         )
         self.entries = Entries(np.zeros(0, dtype=np.int64), none, _places(0), np.zeros(2, np.int64))
-        evidence = np.zeros(GRID + 1), np.zeros((0, GRID)), np.zeros((0, GRID))
+        evidence = np.zeros(GRID + 2), np.zeros((0, GRID)), np.zeros((0, GRID))
         self.strengths = Strengths(*evidence, np.zeros((1, GRID)), np.zeros(1, np.int64))
         self.known = 1
 
@@ -128,7 +128,7 @@ class KeyTable:
             "anchor": (slots, numbers),
             "moments": (slots, numbers, classes, 3),
             "seen": (slots, categories, classes),
-            "evidence": (GRID + 1,),
+            "evidence": (GRID + 2,),
             "numbers": (numbers, GRID),
             "categories": (categories, GRID),
             "prior": (1, GRID),

@@ -30,7 +30,9 @@ Floats = NDArray[float64]
 Ints = NDArray[int64]
 
 GRID = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, inf)  # the strengths that are compared
-WHOLE, APART = len(GRID) - 1, len(GRID)  # one model for all; each feature with its best strength
+WHOLE = len(GRID) - 1  # one model for all keys
+# Each feature with its best strength; and only the class shares with theirs, the features of all.
+APART, SHARES = len(GRID), len(GRID) + 1
 FORGETS = 0.999  # the share of the evidence that is left after another record
 FARTHEST = 10.0  # the most that one record counts for or against a strength of a feature
 FIRST, EVERY = 1000, 8  # the first records compare strengths, and every eighth later
@@ -61,8 +63,8 @@ class Entries(NamedTuple):
 class Strengths(NamedTuple):
     """How well each strength predicted.
 
-    evidence float64 (G + 1,): the fading log probability of the labels with one strength for all
-    features, and last with the best one of each. numbers (D, G), categories (E, G), prior (1, G):
+    evidence float64 (G + 2,): the fading log probability of the labels with one strength for all
+    features, and last by APART and SHARES. numbers (D, G), categories (E, G), prior (1, G):
     the log likelihood of the values with each strength, less that of one model for all. records
     int64 (1,): the number of learned records; 0 if the strength is fixed.
     """
@@ -270,9 +272,12 @@ def best(fit: Any) -> int:
 
 @kernel
 def chosen(g: Any) -> int:
-    """The strength that predicts: an index into GRID, or APART."""
-    found = best(g.evidence)
-    return APART if g.evidence[APART] > g.evidence[found] else found
+    """The strength that predicts: an index into GRID, APART or SHARES."""
+    found: int = best(g.evidence)
+    for pick in (APART, SHARES):
+        if g.evidence[pick] > g.evidence[found]:
+            found = pick
+    return found
 
 
 @kernel
@@ -282,11 +287,11 @@ def add_terms(
     """Add the terms of a row to out float64 (1 + numbers + categories, C), the prior first.
 
     row: its numbers float64 (p,), their columns, its codes int64 (q,) and their columns. pick: an
-    index into GRID; APART; or -1 for the fixed strength of `how`.
+    index into GRID; APART; SHARES; or -1 for the fixed strength of `how`.
     """
     x, numbers, code, categories = row
     most = how.most if pick < 0 else GRID[min(pick, WHOLE)]
-    add_prior(slot, known, GRID[best(g.prior[0])] if pick == APART else most, s, out[0])
+    add_prior(slot, known, GRID[best(g.prior[0])] if pick >= APART else most, s, out[0])
     at = 1
     for k in range(numbers.shape[0]):
         j = numbers[k]
@@ -321,10 +326,10 @@ def log_posterior(terms: Any, y: int, known: int, joint: Any) -> float:
 def compare(
     row: Any, slot: int, y: int, known: int, how: Any, s: Any, e: Any, g: Any, terms: Any
 ) -> None:
-    """Add the evidence of a labelled row for each strength. terms (G + 1, F, C): scratch."""
+    """Add the evidence of a labelled row for each strength. terms (G + 2, F, C): scratch."""
     terms[:] = 0.0
     joint = empty(known)
-    for pick in range(APART + 1):
+    for pick in range(SHARES + 1):
         add_terms(row, slot, known, pick, how, s, e, g, terms[pick])
         found = log_posterior(terms[pick], y, known, joint)
         g.evidence[pick] = g.evidence[pick] * FORGETS + found
@@ -397,7 +402,7 @@ def progressive(
     op, row, y, w, known = steps
     x, numbers, code, categories = columns
     features = 1 + numbers.shape[0] + categories.shape[0]
-    terms = zeros((APART + 1, features, s.weight.shape[1]))
+    terms = zeros((SHARES + 1, features, s.weight.shape[1]))
     prior, at = zeros((1, s.weight.shape[1])), 0
     for m in range(op.shape[0]):
         one = (x[row[m]], numbers, code[row[m]], categories)

@@ -71,9 +71,13 @@ def test_predictions_are_those_of_the_slow_twin(strength: float | None) -> None:
         model.learn_one(x, y, w)
         slow.learn(x, y, w)
     if strength is None:
-        pick = slow.chosen()
-        best = [twin.GRID[slow.best(n) if pick == len(twin.GRID) else pick] for n in "abc"]
-        assert [model.strengths[name] for name in "abc"] == best
+        pick, last = slow.chosen(), len(twin.GRID) - 1
+        own = [n == "(prior)" or pick == last + 1 for n in ("(prior)", *"abc")]
+        best = {
+            n: twin.GRID[slow.best(n) if by and pick > last else min(pick, last)]
+            for n, by in zip(("(prior)", *"abc"), own, strict=True)
+        }
+        assert model.strengths == best
         assert model._table.strengths.evidence == pytest.approx(slow.evidence, rel=1e-7)
 
 

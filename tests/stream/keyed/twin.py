@@ -46,7 +46,7 @@ class Twin:
         self.per, self.strength, self.alpha, self.smoothing = per, strength, alpha, smoothing
         self.learned: list[tuple[dict[str, Any], Any, float]] = []
         self.classes: list[Any] = []
-        self.evidence = [0.0] * (len(GRID) + 1)
+        self.evidence = [0.0] * (len(GRID) + 2)
         self.fit: dict[str, list[float]] = {}
         self.records = 0
 
@@ -116,12 +116,15 @@ class Twin:
         return [name for name, v in x.items() if name != self.per and v is not None]
 
     def terms(self, x: dict[str, Any], pick: int | None) -> dict[str, list[float]]:
-        """pick: an index into GRID, len(GRID) for the best of each feature, None: fixed."""
+        """pick: an index into GRID; behind it the best of each feature, and then that of the prior
+        only; None: fixed."""
 
         def most(name: str) -> float:
             if pick is None:
                 return float(self.strength)  # type: ignore[arg-type]
-            return GRID[self.best(name) if pick == len(GRID) else pick]
+            if pick == len(GRID) or (pick > len(GRID) and name == "(prior)"):
+                return GRID[self.best(name)]
+            return GRID[min(pick, len(GRID) - 1)]
 
         out = {"(prior)": self.prior(x.get(self.per), most("(prior)"))}
         return out | {name: self.term(x, name, most(name)) for name in self.features(x)}
@@ -134,7 +137,9 @@ class Twin:
         if self.strength is not None:
             return None
         one = max(range(len(GRID)), key=lambda g: (self.evidence[g], g))
-        return len(GRID) if self.evidence[-1] > self.evidence[one] else one
+        for more in (len(GRID), len(GRID) + 1):
+            one = more if self.evidence[more] > self.evidence[one] else one
+        return one
 
     def posterior(self, terms: dict[str, list[float]]) -> list[float]:
         joint = [sum(term[c] for term in terms.values()) for c in range(len(self.classes))]
@@ -160,7 +165,7 @@ class Twin:
         self.learned.append((x, y, w))
 
     def compare(self, x: dict[str, Any], c: int) -> None:
-        every = [self.terms(x, pick) for pick in range(len(GRID) + 1)]
+        every = [self.terms(x, pick) for pick in range(len(GRID) + 2)]
         for pick, terms in enumerate(every):
             joint = [sum(term[k] for term in terms.values()) for k in range(len(self.classes))]
             p = 0.0 if max(joint) == -inf else self.posterior(terms)[c]
