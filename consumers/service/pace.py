@@ -54,11 +54,12 @@ class SnapshotDue:
         """The statistics of other shards have changed, which a replay would read again."""
         self._records += 1
 
-    def __call__(self, live: LiveShard) -> bool:
+    def __call__(self, live: LiveShard, busy: bool) -> bool:
+        """Whether to take one now; later if the writer is `busy` with the one before."""
         seen = live.shard.records
         self._records, self._seen = self._records + seen - self._seen, seen
         late = self.changed and time.monotonic() - self._at >= self._seconds
-        if not late and self._records < self._every:
+        if busy or (not late and self._records < self._every):
             return False
         self._records, self._at = 0, time.monotonic()
         return True

@@ -393,7 +393,7 @@ class Runner:
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break
-                if due(live):
+                if due(live, writer.busy):
                     self._snapshot(live, writer)
                 if time.monotonic() - confirmed > CONFIRM_SECONDS:
                     with self._keeping(due, live, writer):
@@ -413,7 +413,7 @@ class Runner:
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
-            if not writer.busy and due(live):
+            if due(live, writer.busy):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break

@@ -8,6 +8,9 @@ _ROOM = "remove a field whose values hardly ever repeat, or raise [model] max_st
 
 BOUNDS = {
     "classes": "labels of further classes, not learned: raise [model] max_classes",
+    "keys": "records of keys without a model of their own, learned for all keys together: lower "
+    "[model] max_classes to the number of labels, or raise max_state_bytes or max_keys",
+    "entries": f"categories that a key had no room for, learned for all keys together: {_ROOM}",
     "labels": "labels of further classes, not learned: raise [model] max_classes",
     "features": f"features for which the model had no room, not learned: {_ROOM}",
     "fields": f"fields of text for which the model had no room, not learned: {_ROOM}",

@@ -131,15 +131,14 @@ class PerKeyNB(Learner):
     Examples
     --------
     >>> from stream import PerKeyNB
-    >>> model = PerKeyNB(per="tenant", strength=2)
-    >>> for tenant, amount, y in [
-    ...     ("shop", 10.0, "ok"), ("shop", 900.0, "fraud"), ("shop", 20.0, "ok"),
-    ...     ("bank", 9e5, "ok"), ("bank", 10.0, "fraud"), ("bank", 8e5, "ok"),
-    ... ]:
-    ...     model.learn_one({"tenant": tenant, "amount": amount}, y)
-    >>> model.predict_one({"tenant": "shop", "amount": 15.0})
+    >>> model = PerKeyNB(per="tenant")
+    >>> for i in range(50):
+    ...     for tenant, usual, odd in (("shop", 10.0, 900.0), ("bank", 900.0, 10.0)):
+    ...         model.learn_one({"tenant": tenant, "amount": usual + i % 5}, "ok")
+    ...         model.learn_one({"tenant": tenant, "amount": odd + i % 7}, "fraud")
+    >>> model.predict_one({"tenant": "shop", "amount": 12.0})
     'ok'
-    >>> model.predict_one({"tenant": "bank", "amount": 15.0})
+    >>> model.predict_one({"tenant": "bank", "amount": 12.0})
     'fraud'
     """
 

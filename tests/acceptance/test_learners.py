@@ -38,6 +38,7 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "Calibrated": (MIXED, 'learner = {type = "GaussianNB", half_life = 500}'),
     "MixedBayes": (MIXED, "conditional = true"),
     "MixedNB": (MIXED, ""),
+    "PerKeyNB": (MIXED, f'per = "{next(iter(PHISHING))}"'),
     "PoissonNB": (COUNTS, "a = 1"),
     "Mixture": (MIXED, 'experts = ["MixedNB", {type = "GaussianNB", half_life = 500}]'),
     "MultinomialNB": (TEXT, 'vocabulary = "exact"'),

@@ -292,6 +292,8 @@ class _Writer:
     def __init__(self, store: Any, done: Any, failed: Any, weather: Weather) -> None:
         self._store, self._done, self._failed, self._weather = store, done, failed, weather
 
+    busy = False
+
     def submit(self, about: Any, state: Any) -> None:
         """It may come to nothing: the process ends before, or the disk fails, or the power."""
         if self._weather.happens("snapshot_unwritten"):
