@@ -45,6 +45,8 @@ UNPACKING = "tests/kafka/test_unpacking.py"
 BATCHES = "tests/transports/test_kafka_batches.py"
 BACKFILL = "tests/consumers/backfill"
 MIX = "tests/stream/mix/test_mixed.py"
+KEYED = "tests/stream/keyed/test_per_key.py"
+DUE = "tests/consumers/service/test_pace.py"
 MIXES = "tests/consumers/service/test_mix.py"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
@@ -570,5 +572,40 @@ MUTANTS = (
         "        if len(kinds) > 1:\n",
         "        if False:\n",
         (f"{MIXES}::test_what_does_not_fit_is_refused_and_the_shard_continues",),
+    ),
+    Mutant(
+        "the numbers of all keys are a prior without the key's own",
+        "stream/keyed/_kernels/slots.py",
+        "        others = all_n - n\n",
+        "        others = all_n\n",
+        (f"{KEYED}::test_predictions_are_those_of_the_slow_twin",),
+    ),
+    Mutant(
+        "the categories of all keys are a prior without the key's own",
+        "stream/keyed/_kernels/slots.py",
+        "    others = s.seen[0, j, c] - n\n",
+        "    others = s.seen[0, j, c]\n",
+        (f"{KEYED}::test_predictions_are_those_of_the_slow_twin",),
+    ),
+    Mutant(
+        "a key has an anchor of its own",
+        "stream/keyed/_kernels/slots.py",
+        "        if held > 0.0:  # its own anchor is nearer to its values\n",
+        "        if False:\n",
+        (f"{KEYED}::test_predictions_are_those_of_the_slow_twin",),
+    ),
+    Mutant(
+        "a state with more values of keys than there is room for is refused",
+        "stream/keyed/per_key.py",
+        "        if int(self._table.entries.used[0]) > self._entries + int(sizes.sum()):\n",
+        "        if False:\n",
+        (f"{KEYED}::test_state_of_a_larger_model_is_refused_with_the_reason",),
+    ),
+    Mutant(
+        "a snapshot that is due waits for the writer and stays due",
+        "consumers/service/pace.py",
+        "        if busy or (not late and self._records < self._every):\n",
+        "        if not late and self._records < self._every:\n",
+        (f"{DUE}::test_snapshot_waits_for_the_writer_and_stays_due",),
     ),
 )

@@ -1,16 +1,18 @@
-"""How many records a commit has: more while the shard is behind, never more than is set."""
+"""How many records a commit has, and when a snapshot is due."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from consumers.base.records import Partition
 from consumers.config import parse, sections
 from consumers.journal import records as journal
-from consumers.service.pace import commit_size
+from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, fill, phishing, shard
@@ -74,3 +76,20 @@ def test_service_with_a_backlog_writes_the_same_in_fewer_commits(tmp_path, monke
     assert max(usual) == 50
     assert (max(grown), grown[-2]) == (400, 50)
     assert grown[0] <= 50, "nothing is known before the first"
+
+
+def test_snapshot_waits_for_the_writer_and_stays_due() -> None:
+    """While the one before is written, and also if the run ends then."""
+    config = parse(config_text("memory:due", ["a"], every_records=100))
+    live: Any = SimpleNamespace(replayed=0, rebuilt=True, shard=SimpleNamespace(records=0))
+    due = SnapshotDue(config, live)
+
+    live.shard.records = 150
+    assert not due(live, busy=True)
+    assert due.changed
+    live.shard.records = 160
+    assert due(live, busy=False)
+    assert not due.changed
+    live.shard.records = 259
+    assert not due(live, busy=False)
+    assert due.changed
