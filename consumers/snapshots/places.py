@@ -23,10 +23,10 @@ from consumers.files.urls import check_drivers, one_line
 
 __all__ = ["Directory", "Place", "Remote"]
 
-NAME = re.compile(r"snap-(\d{20})\.hws", re.ASCII)
-_LEFT = re.compile(r"\.snap-\d{20}\.hws\.tmp", re.ASCII)
 PIECE = 2**20  # bytes that are compared at once
 Pieces = Sequence[bytes | memoryview]  # of one file
+NAME = re.compile(r"snap-(\d{20})\.hws", re.ASCII)
+_LEFT = re.compile(r"\.snap-\d{20}\.hws\.tmp", re.ASCII)
 _PART = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC
 
