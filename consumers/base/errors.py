@@ -34,6 +34,7 @@ __all__ = [
     "JournalLostError",
     "RecordError",
     "RecordTooLargeError",
+    "RecordsMissingError",
     "RegistryError",
     "SnapshotError",
     "SnapshotsHeldError",
@@ -109,6 +110,10 @@ class RegistryError(TransportError):
 
 class RecordTooLargeError(TransportError):
     """The topic does not accept a record of this size."""
+
+
+class RecordsMissingError(TransportError):
+    """A log that answers does not have records that were in it."""
 
 
 class DivergedError(TransportError):

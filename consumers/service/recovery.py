@@ -21,6 +21,7 @@ from consumers.base.errors import (
     ConfigError,
     DivergedError,
     FencedError,
+    RecordsMissingError,
     TransportError,
 )
 from consumers.base.records import Partition
@@ -325,7 +326,7 @@ def _rebuilt(
     progress: Progress,
 ) -> LiveShard:
     refused: tuple[str, ...] = ()
-    lost: TransportError | None = None
+    lost: RecordsMissingError | None = None
     if store is not None:
         own = store.of(mark_of(origin.identity))
         for live, ahead in _from_snapshots(config, origin, found, own):
@@ -337,8 +338,8 @@ def _rebuilt(
                 why = f"its replay fails ({_line(error)}); an older snapshot is tried"
                 own.refused.append(f"snapshot at {loaded}: {why}")
                 continue
-            except TransportError as error:
-                # Its records may be gone, but another host may have copied a newer snapshot.
+            except RecordsMissingError as error:
+                # Its records are gone, but another host may have copied a newer snapshot.
                 lost = lost or error
                 own.refused.append(f"snapshot at {loaded}: its replay fails ({_line(error)})")
                 continue

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import RecordsMissingError
 from consumers.base.records import (
     UNBOUNDED,
     Fetched,
@@ -171,7 +171,7 @@ def _chunks(
             room = min(demand.room, _CHUNK_BYTES)
             chunk = fetch(partition, position, min(left, _CHUNK), room)
             if chunk is None:
-                raise TransportError(
+                raise RecordsMissingError(
                     f"expected records of {partition} up to offset {ends[partition]} in "
                     f"{url}, but it ends at {position}: use an end within the log"
                 )

@@ -19,6 +19,7 @@ from consumers.base.errors import (
     ConfigError,
     FencedError,
     HeadwaterError,
+    RecordsMissingError,
     RecordTooLargeError,
     TransportError,
     UnreadableCodecError,
@@ -145,7 +146,8 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             f"({type(error).__name__}: {detail}); check that it runs, then start again"
         )
     kind = type(error).__name__
-    return TransportError(
+    gone = isinstance(error, errors.OffsetOutOfRangeError)
+    return (RecordsMissingError if gone else TransportError)(
         f"could not {doing} at Kafka {where}: {detail if kind in detail else f'{kind}: {detail}'}"
     )
 

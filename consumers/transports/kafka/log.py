@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource
 from kafka.errors import TopicAlreadyExistsError
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import RecordsMissingError
 from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic, TopicSettings
 from consumers.transports.kafka.errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka.group import KafkaMember
@@ -214,7 +214,7 @@ class KafkaLog:
                 positions = {p: at for p, at in positions.items() if at < ends[wanted[p]]}
                 if time.monotonic() - moved > patience:
                     part, position = next(iter(positions.items()))
-                    raise TransportError(
+                    raise RecordsMissingError(
                         f"expected records of {wanted[part]} up to offset {ends[wanted[part]]} in "
                         f"{self._url}, but nothing arrived after {position} for {patience:g} s; "
                         "check that the broker runs"

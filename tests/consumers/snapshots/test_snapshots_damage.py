@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from consumers.base.errors import ConfigError, SnapshotError
+from consumers.base.errors import ConfigError, SnapshotError, TransportError
+from consumers.service import recovery
 from consumers.service.recovery import rebuild, recover, sources
 from consumers.snapshots import places
 from consumers.snapshots.format import from_bytes, name_of
@@ -68,6 +69,22 @@ def test_damaged_snapshot_is_never_loaded_and_the_older_one_is(ran_thrice) -> No
         seen.add(kind)
 
     assert len(seen) == 12
+
+
+def test_broker_that_does_not_answer_is_not_taken_for_a_bad_snapshot(
+    ran_thrice, monkeypatch
+) -> None:
+    """Older snapshots would fail in the same way, each after its time limit."""
+    asked = []
+
+    def replay(*_: object) -> None:
+        asked.append(1)
+        raise TransportError("nobody answered")
+
+    monkeypatch.setattr(recovery, "replay", replay)
+    with pytest.raises(TransportError, match="nobody answered"):
+        live_of(ran_thrice)
+    assert len(asked) == 1
 
 
 def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
