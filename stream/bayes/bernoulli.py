@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import bernoulli as kernels
 from stream.bayes._kernels.bernoulli import BernoulliTrials
 from stream.bayes.classifier import (
-    LOWEST,
     BayesClassifier,
     check_priors,
     finite,
@@ -27,6 +26,7 @@ from stream.data.parameters import check_half_life, number
 from stream.data.rows import conflicts
 from stream.data.schema import Dictionary, Kind, Label
 from stream.errors import InvalidRecordError, NotSupportedError
+from stream.learner.additive import LOWEST
 from stream.learner.explain import LinearView
 from stream.learner.registry import Facts, registered
 

@@ -11,7 +11,7 @@ import copy
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from math import exp, fsum, inf, log, log1p
+from math import inf, log
 from sys import float_info
 from typing import Any, Self, cast
 
@@ -33,8 +33,9 @@ from stream.errors import (
     StateError,
 )
 from stream.kernel._kernels import LARGEST_UNIT
+from stream.learner.additive import Additive, apart
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import PRIOR, Explanation, LinearView
+from stream.learner.explain import PRIOR, LinearView
 from stream.text.bags import named_buckets
 
 __all__ = ["BayesClassifier", "check_priors", "finite", "left_after"]
@@ -42,11 +43,10 @@ __all__ = ["BayesClassifier", "check_priors", "finite", "left_after"]
 LEAST_ROOM = 4096  # bytes: the least that a part with values gets
 SLACK = 1e-12  # rounding error of a sum, as a share of the largest weight it ever had
 FADED_SLACK = 1e-9  # of a sum with a half-life, as a share of what is unlearned
-LOWEST = -1e300  # stands for -inf if terms are subtracted
 LARGEST = float_info.max
 
 
-class BayesClassifier(Learner, abc.ABC):
+class BayesClassifier(Additive):
     """Prior times parts. Users construct its subclasses."""
 
     priors: Mapping[Label, float] | None = None
@@ -180,57 +180,14 @@ class BayesClassifier(Learner, abc.ABC):
         named = named_buckets(raw)
         return [(PRIOR, prior), *((named.get(name, name), term) for name, term in terms)]
 
-    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """log P(class) + log p(x | class) of each known class; -inf only if x is impossible."""
-        if not self._classes:
-            return {}
-        joint = np.zeros(len(self._classes))
-        for _, term in self._terms(self.columns([x])):
-            joint += term
-        return dict(zip(self.classes, joint.tolist(), strict=True))
-
-    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """log p(x) = log Σ P(class) · p(x | class) over the known classes: how likely such an x is.
-
-        If x has numbers this is a density, in their units. It is low for a record unlike the
-        learned ones. Missing values, unknown values and unknown tokens are ignored.
-
-        Returns
-        -------
-        float
-            -inf if every class is impossible. (The posterior is then the prior.)
-
-        Raises
-        ------
-        NotLearnedError
-            No class is known.
-        """
-        joint = sorted(self.joint_log_likelihood_one(x).values())
-        if not joint:
-            raise NotLearnedError("the evidence needs at least one class; learn a record first")
-        *rest, top = joint
-        return top + log1p(fsum(exp(v - top) for v in rest)) if top > -inf else -inf
-
-    def explain_rows(
-        self, rows: Rows, label: Label | None = None, against: Label | None = None
-    ) -> Explanation:
-        """`explain_one` of the one row of `rows`, as `columns` makes them."""
-        a, b = self._compared(label, against, rows)
-        contributions: dict[str, float] = {}
-        for name, term in self._terms(rows):
-            share = _apart(term, a, b)
-            contributions[name] = contributions.get(name, 0.0) + share
-        classes = self.classes
-        return Explanation(classes[a], classes[b], sum(contributions.values()), contributions)
-
     def _linear(self, a: int, b: int, lines: Iterable[Line]) -> LinearView:
         """The log-odds of classes a and b: the prior and the lines of the parts."""
         (_, prior), *_ = self._terms(self.columns([{}]))
-        bias = _apart(prior, a, b)
+        bias = apart(prior, a, b)
         weights: dict[str, float] = {}
         for base, changes in lines:
-            bias += _apart(base, a, b)
-            weights |= {name: _apart(term, a, b) for name, term in changes}
+            bias += apart(base, a, b)
+            weights |= {name: apart(term, a, b) for name, term in changes}
         return LinearView(self.classes[a], self.classes[b], bias, weights)
 
     @property
@@ -479,11 +436,6 @@ def finite(lines: Iterable[Line], a: int, b: int) -> bool:
     """Whether neither of the classes a and b is impossible in the lines."""
     terms = [term for base, changes in lines for term in (base, *(t for _, t in changes))]
     return not any(np.isinf(term[[a, b]]).any() for term in terms)
-
-
-def _apart(term: Floats, a: int, b: int) -> float:
-    """What a term adds to the log-odds of classes a and b."""
-    return max(float(term[a]), LOWEST) - max(float(term[b]), LOWEST)
 
 
 def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import token_sets as kernels
 from stream.bayes._kernels.multinomial import count_unknown
 from stream.bayes._kernels.token_sets import TokenSets
-from stream.bayes.classifier import LOWEST, left_after
+from stream.bayes.classifier import left_after
 from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning, rows_used
@@ -19,6 +19,7 @@ from stream.data.schema import Schema
 from stream.data.state import State
 from stream.data.tables import columns_for, grown, rows_for
 from stream.errors import StateError
+from stream.learner.additive import LOWEST
 from stream.text import BUCKETS, bucket
 from stream.text.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 

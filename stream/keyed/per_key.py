@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import exp, fsum, inf, log1p
+from math import inf
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -17,10 +17,11 @@ from stream.data.parameters import number, shown, whole
 from stream.data.rows import conflicts
 from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
 from stream.data.state import State, pack, unpack
-from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
+from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
-from stream.learner.base import Learner, Predictions
+from stream.learner.additive import Additive
+from stream.learner.base import Predictions
 from stream.learner.explain import PRIOR, Explanation
 from stream.learner.registry import Facts, registered
 
@@ -30,7 +31,6 @@ MOST_KEYS = 2**24
 KEY_TEXT = 64  # bytes that are reserved for a key; longer ones leave room for fewer keys
 GROWS = 2  # a table at least doubles, and its old half exists until it is copied
 WEAKEST = 1e-100  # a weaker prior would underflow
-LOWEST = -1e300  # stands for -inf if terms are subtracted
 FADES = "the strengths depend on the order of the records"
 
 
@@ -59,7 +59,7 @@ class How(NamedTuple):
         },
     )
 )
-class PerKeyNB(Learner):
+class PerKeyNB(Additive):
     """A naive Bayes model for each key, such as a tenant, a customer or a device.
 
     A key with few records is predicted by what all other keys have in common, one with many by its
@@ -357,41 +357,13 @@ class PerKeyNB(Learner):
         kernels.terms_of(slot, columns, len(self._classes), *rest)
         return list(zip(names, out, strict=True))
 
-    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """log P(class) + log p(x | class) of each known class; -inf only if x is impossible."""
-        if not self._classes:
-            return {}
-        joint = np.zeros(len(self._classes))
-        for _, term in self._terms(self.columns([x])):
-            joint += term
-        return dict(zip(self.classes, joint.tolist(), strict=True))
-
-    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """log p(x) = log Σ P(class) · p(x | class) over the known classes.
-
-        Raises
-        ------
-        NotLearnedError
-            No class is known.
-        """
-        joint = sorted(self.joint_log_likelihood_one(x).values())
-        if not joint:
-            raise NotLearnedError("the evidence needs at least one class; learn a record first")
-        *rest, top = joint
-        return top + log1p(fsum(exp(v - top) for v in rest)) if top > -inf else -inf
-
     def explain_rows(
         self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:
-        """`explain_one` of the one row of `rows`, as `columns` makes them."""
-        a, b = self._compared(label, against, rows)
-        shares = {
-            name: max(float(term[a]), LOWEST) - max(float(term[b]), LOWEST)
-            for name, term in self._terms(rows)
-        }
-        present = {name: share for name, share in shares.items() if share != 0.0 or name == PRIOR}
-        classes = self.classes
-        return Explanation(classes[a], classes[b], sum(present.values()), present)
+        """`explain_one` of the one row of `rows`, without the features that say nothing."""
+        why = super().explain_rows(rows, label, against)
+        said = {k: v for k, v in why.contributions.items() if v != 0.0 or k == PRIOR}
+        return replace(why, contributions=said)
 
     # State.
 
