@@ -90,7 +90,7 @@ def streams() -> Iterator[tuple[str, str, Pairs]]:
     for name, source, per in (
         ("Elec2 by day", "Elec2", "day"),
         ("Elec2 by half hour", "Elec2", "period"),
-        ("Adult by country", "Adult", "native-country"),
+        ("Adult by country", "Adult", "native_country"),
         ("Adult by occupation", "Adult", "occupation"),
     ):
         yield name, per, [(with_key(x, per), y) for x, y in table(source, 10**6)]
@@ -100,10 +100,8 @@ def streams() -> Iterator[tuple[str, str, Pairs]]:
 
 
 def with_key(x: dict[str, Any], per: str) -> dict[str, Any]:
-    """The record with its key as text. A name with another spelling is found."""
-    found = next((name for name in x if name.replace("_", "-") == per), None)
-    rest = {name: v for name, v in x.items() if name != found}
-    return rest if found is None else {**rest, per: str(x[found])}
+    """The record with its key as text."""
+    return {**x, per: str(x[per])} if per in x else x
 
 
 def accuracy() -> Iterator[str]:

@@ -25,12 +25,12 @@ def put(benchmark: str, lines: Iterable[str], page: Path = PAGE) -> None:
     page.write_text(f"{head}{mark}\n\nMeasured {today}.\n\n{table}\n\n{end}{tail}", "utf-8")
 
 
-def show(benchmark: str, lines: Iterable[str], *, write: bool) -> None:
+def show(benchmark: str, lines: Iterable[str], *, write: bool, page: Path = PAGE) -> None:
     """Print a finished table; with `write` also `put` it."""
     made = list(lines)
     sys.stdout.write("\n".join(made) + "\n")
     if write:
-        put(benchmark, made)
+        put(benchmark, made, page)
 
 
 def percentile(values: Iterable[float], share: float) -> float:

@@ -32,7 +32,7 @@ import numpy as np
 from kafka import KafkaAdminClient
 from scipy.optimize import nnls
 
-from benchmarks.performance import put
+from benchmarks.performance import show
 from benchmarks.scale_model import INPUTS, REPLICAS, SESSION_SECONDS, Constants, Load, Model
 from benchmarks.scale_runs import Bench, Drained, Fed, drained, fed
 from consumers.cli import collect_rarely
@@ -52,31 +52,13 @@ FOLLOWED = replace(STEADY, processes=2)
 FOUR = Load(processes=1, shards=4, partitions=4, rate=100.0, delay=0.4)
 BACKLOG = 15_000  # observations of each shard of a point
 BACKLOG_COMMITS = 3  # of 20,000, 5,000 and 5,000 records
-POINTS = (  # two cores must be enough for services and brokers
-    Load(
-        processes=1,
-        shards=2,
-        partitions=8,
-        rate=800.0,
-        delay=0.1,
-        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
-    ),
-    Load(
-        processes=2,
-        shards=4,
-        partitions=16,
-        rate=400.0,
-        delay=0.2,
-        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
-    ),
-    Load(
-        processes=3,
-        shards=8,
-        partitions=64,
-        rate=400.0,
-        delay=0.5,
-        most=INPUTS * BACKLOG / BACKLOG_COMMITS,
-    ),
+POINTS = tuple(  # two cores must be enough for services and brokers
+    replace(load, most=INPUTS * BACKLOG / BACKLOG_COMMITS)
+    for load in (
+        Load(processes=1, shards=2, partitions=8, rate=800.0, delay=0.1),
+        Load(processes=2, shards=4, partitions=16, rate=400.0, delay=0.2),
+        Load(processes=3, shards=8, partitions=64, rate=400.0, delay=0.5),
+    )
 )
 MANY = 100  # partitions that nobody uses
 EXAMPLES = (  # a million records/s on 64 partitions
@@ -394,10 +376,7 @@ def main() -> None:
         for observations, partitions, most in BACKLOGS:  # brokers and kernels are warm afterwards
             drained(bench, observations, partitions, most)
         rounds = [measured(bench, options.seconds, say) for _ in range(options.rounds)]
-    made = list(lines(rounds, options.seconds))
-    sys.stdout.write("\n".join(made) + "\n")
-    if options.write:
-        put("scale", made, PAGE)
+    show("scale", lines(rounds, options.seconds), write=options.write, page=PAGE)
 
 
 if __name__ == "__main__":
