@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "tokens": "Show the spammiest and hammiest features of a spam filter.",
     "promote": "Make a challenger the champion whose predictions are written.",
     "relearn": "Learn all records again with new settings of the model.",
+    "reshard": "Give a service another number of shards, under the same name.",
     "rollback": "Remove what the model has learned since a moment.",
     "snapshots": "List, show, verify or export a service's snapshots.",
     "compact": "Make the file of an embedded log smaller.",

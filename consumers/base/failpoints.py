@@ -25,7 +25,7 @@ from consumers.base.errors import ConfigError, TransportError
 __all__ = ["POINTS", "reach"]
 
 VARIABLE = "HEADWATER_FAILPOINT"
-# In the order of a run: import, start, commit, snapshot, re-learn, shutdown.
+# In the order of a run: import, start, commit, snapshot, re-learn, reshard, shutdown.
 POINTS = (
     "import_fenced",
     "import_part",
@@ -47,6 +47,9 @@ POINTS = (
     "snap_post_rename",
     "relearn_fenced",
     "relearn_journaled",
+    "reshard_fenced",
+    "reshard_closed",
+    "reshard_begun",
     "shutdown",
 )
 _FORM = re.compile(r"(\w+):(kill|stop|sleep|raise)(?:\+(\d+))?(?:@(\d+))?")

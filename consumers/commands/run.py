@@ -300,9 +300,10 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     Raises
     ------
     ConfigError
-        It belongs to another configuration, or is lost.
+        It belongs to another configuration, or is lost, or the service continues in another one.
     """
     from consumers.service.first_start import check_first_start
+    from consumers.service.journal_end import check_open
     from consumers.service.recovery import sources
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
@@ -313,6 +314,8 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
         return
     end = transport.end_offsets([journal])[journal]
     known = locate(config, transport, journal, end, store) is not None
+    if known:
+        check_open(transport, journal)
     if known and new_journal:
         log.warning("--new-journal has no effect, because %s already exists; remove it", journal)
     elif not known and not new_journal:

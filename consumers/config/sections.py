@@ -447,10 +447,10 @@ class ScaleConfig(Section):
         ge=1,
         le=1024,
         description="Number of models, which are independent without `mix`. Shard s owns the "
-        "partitions p of every input with p mod `shards` = s, and partition s of the journal. It "
-        "cannot change under the same name. Default 1, because one model that sees every record "
-        "learns fastest. Use more if one process is too slow and the record keys say which records "
-        "belong together.",
+        "partitions p of every input with p mod `shards` = s, and partition s of the journal. "
+        "`headwater reshard` changes it under the same name. Default 1, because one model that "
+        "sees every record learns fastest. Use more if one process is too slow and the record keys "
+        "say which records belong together.",
     )
     standbys: int = Field(
         default=1,

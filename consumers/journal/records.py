@@ -2,8 +2,8 @@
 
 Record 0 is the `IdentityRecord` of the service. Each later record is a `CommitRecord`, with the
 offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord`, an
-`InputsRecord`, a `SchemasRecord`, a `MixRecord` or a `RelearnRecord`. The order of input records
-within a commit is not stored: `consumers.journal.merge` recomputes it.
+`InputsRecord`, a `SchemasRecord`, a `MixRecord`, a `RelearnRecord` or a `MovedRecord`. The order of
+input records within a commit is not stored: `consumers.journal.merge` recomputes it.
 
 Each later record has `settings`: the journal offset of the `RelearnRecord` whose settings the model
 has from there on, 0 for those of record 0. So the last record alone says which settings apply.
@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import TransportError
-from consumers.base.records import RECORD_BYTES, Batch, Outgoing, Partition
+from consumers.base.records import Batch, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
 from consumers.config.units import counted
-from consumers.journal.checksum import RangeChecksum, checksum
+from consumers.journal.checksum import checksum
 from consumers.shard.outcome import OutputShape
 
 __all__ = [
@@ -38,9 +38,10 @@ __all__ = [
     "JournalRecord",
     "LaterRecord",
     "MixRecord",
+    "MovedFrom",
+    "MovedRecord",
     "PeerStatistics",
     "Range",
-    "RangeCheck",
     "RelearnRecord",
     "RollbackRecord",
     "SchemasRecord",
@@ -51,7 +52,6 @@ __all__ = [
     "entry_of",
     "mark_of",
     "packed",
-    "tails",
     "unpacked",
     "written",
 ]
@@ -60,8 +60,6 @@ MERGE_VERSION = 1
 FIRST_JOIN_RULES = 1  # of a journal that does not contain the number
 FIRST_CODEC_RULES = 1
 MOST_EARLY = 10_000  # refused early labels in one journal record, which must fit its topic
-TAIL_RECORDS = 64  # last records of each partition, by which its log is recognized
-TAIL_BYTES = 64 * 1024
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -116,6 +114,18 @@ class History(msgspec.Struct, frozen=True):
     time: int | None
 
 
+class MovedFrom(msgspec.Struct, frozen=True):
+    """The shards of which the shards of a journal were made, see `headwater reshard`.
+
+    `journal` is their journal, and `shards` how many they were. They have published the predictions
+    of the records up to number `last` of this journal.
+    """
+
+    journal: str
+    shards: int
+    last: int
+
+
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     """Journal record 0: the identity of the service. It never changes.
 
@@ -129,8 +139,9 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
     for which `auto` stands; in an older journal it is `MixedNB`. `river` is the number of the rules
     for models of river, see `consumers.config.auto`; the same applies. `model` is the imported
-    model and `history` what it learned, if this service learned it. `relearned` is not in record
-    0: it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
+    model and `history` what it learned, if this service learned it. `moved` is set if the service
+    had another number of shards before. `relearned` is not in record 0: it is number and offset of
+    the `RelearnRecord` that replaced `identity`, see `under`.
     """
 
     name: str
@@ -149,6 +160,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     river: int | msgspec.UnsetType = msgspec.UNSET
     model: ImportedModel | msgspec.UnsetType = msgspec.UNSET
     history: History | msgspec.UnsetType = msgspec.UNSET
+    moved: MovedFrom | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:
@@ -337,6 +349,21 @@ class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True
     reason: str = ""
 
 
+class MovedRecord(msgspec.Struct, tag="moved", tag_field="kind", frozen=True, omit_defaults=True):
+    """The last record of a journal: the service continues with `shards` shards in another journal.
+
+    `chain` is that of the previous record.
+    """
+
+    seq: int
+    now: int
+    chain: str
+    shards: int
+    journal: str
+    reason: str = ""
+    settings: int = 0
+
+
 LaterRecord = (
     CommitRecord
     | RollbackRecord
@@ -345,6 +372,7 @@ LaterRecord = (
     | SchemasRecord
     | MixRecord
     | RelearnRecord
+    | MovedRecord
 )
 JournalRecord = IdentityRecord | LaterRecord
 
@@ -421,7 +449,7 @@ def entry_of(
     refused: dict[Partition, list[int]] = {}
     for partition, offset in islice(early, MOST_EARLY):
         refused.setdefault(partition, []).append(offset)
-    sums = _checksums(batch)
+    sums = {part.partition: checksum(part) for part in filter(len, batch.parts)}
     ranges = [
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
@@ -465,88 +493,6 @@ def unpacked(bits: bytes, count: int) -> NDArray[np.bool_]:
     # numpy does not fill up no bytes at all: it returns whatever is in memory.
     whole = np.frombuffer(bits.ljust(-(-count // 8), b"\0"), np.uint8)
     return np.unpackbits(whole, count=count, bitorder="little").astype(np.bool_)
-
-
-class RangeCheck:
-    """Checks that input records, read again, are those that a commit consumed.
-
-    Parameters
-    ----------
-    entry
-        The commit.
-
-    Notes
-    -----
-    The records of a commit are usually read again as one batch. If they do not fit into memory,
-    they are read in several batches.
-    """
-
-    def __init__(self, entry: CommitRecord) -> None:
-        self._entry = entry
-        self._left = sum(r.count for r in entry.ranges)
-        self._sums: dict[Partition, RangeChecksum] = {}
-
-    def add(self, batch: Batch) -> bool:
-        """Add the next records. True after the last one, if all of them are the same.
-
-        Raises
-        ------
-        TransportError
-            The log has changed or lost records since the commit.
-        """
-        self._left -= len(batch)
-        if not self._sums and not self._left:  # all at once
-            sums = _checksums(batch)
-            found = {p: (count, sums[p]) for p, (_, _, count) in batch.ranges.items()}
-        else:
-            for part in filter(len, batch.parts):
-                self._sums.setdefault(part.partition, RangeChecksum()).add(part)
-            if self._left > 0:
-                return False
-            found = {p: (s.count, s.value) for p, s in self._sums.items()}
-        self._compare(found)
-        return True
-
-    def end(self) -> None:
-        """Report the end of the records. TransportError if some are missing."""
-        if self._left > 0:
-            self._compare({p: (s.count, s.value) for p, s in self._sums.items()})
-
-    def _compare(self, found: Mapping[Partition, tuple[int, int]]) -> None:
-        for r in self._entry.ranges:
-            partition = Partition(r.topic, r.partition)
-            count, crc = found.get(partition, (0, 0))
-            if count != r.count or crc != r.crc32:
-                raise TransportError(
-                    f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records "
-                    f"with checksum {r.crc32:08x}, the log now returns {count}; its records have "
-                    "changed or expired, so this model cannot be rebuilt from them"
-                )
-
-
-def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
-    """The last records of each partition of a batch, by which its log is recognized later.
-
-    Parameters
-    ----------
-    ranges
-        Ranges with known checksums. Those of few records are often a whole part of the batch.
-    """
-    known = {(r.topic, r.partition, r.end, r.count): r.crc32 for r in ranges}
-    out = {}
-    for part in filter(len, batch.parts):
-        sizes = part.sizes()[: -TAIL_RECORDS - 1 : -1] - RECORD_BYTES
-        count = max(1, int(np.searchsorted(sizes.cumsum(), TAIL_BYTES, side="right")))
-        first, end = part.offsets[-count], part.offsets[-1] + 1
-        crc = known.get((*part.partition, end, count)) if count == len(part) else None
-        if crc is None:
-            crc = checksum(part.split(len(part) - count)[1])
-        out[part.partition] = Range(*part.partition, first, end, count, crc)
-    return out
-
-
-def _checksums(batch: Batch) -> dict[Partition, int]:
-    return {part.partition: checksum(part) for part in filter(len, batch.parts)}
 
 
 def defaults_of(identity: IdentityRecord) -> Defaults:

@@ -8,13 +8,15 @@ when the call returns. At least once: 1, 3, 4, and then 2 outside of the transac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 from consumers.base.records import Batch, Outgoing, Partition, followed_by
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
+from consumers.journal.ranges import tails
 from consumers.journal.records import CommitRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
@@ -24,7 +26,7 @@ from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
 
-__all__ = ["advance"]
+__all__ = ["advance", "advance_unpublished"]
 
 SHOWN = 240  # characters of a dead letter's detail in the log
 
@@ -70,18 +72,58 @@ def advance(
         guard.done()  # the error can be reported, so it is not a crash
         raise
     guard.done()
-    chain, shape = linked(live.chain, outcome), outcome.spec.shape
-    entry = journal.entry_of(
+    made = len(predictions), len(dead_letters)
+    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift, aside=aside is not None)
+    outputs = followed_by(predictions, dead_letters)
+    record, positions = journal.written(entry, found.journal, now), live.shard.positions
+    at = owner.commit([] if aside else outputs, record, positions)
+    if aside:
+        aside(outputs)  # if this fails, recovery repeats it for the last journal record
+    _move(live, entry, at, outcome.spec.shape, batch)
+    guard.committed(live.shard.positions)
+    return _committed(outcome, predictions, dead_letters, at)
+
+
+def advance_unpublished(
+    live: LiveShard, batch: Batch, now: int, skips: Sequence[Skip] = ()
+) -> CommitRecord:
+    """Process a batch whose outputs other shards have written. Nothing is written here.
+
+    Afterwards `live` is after the returned journal record, at the next offset of its journal.
+    """
+    firsts, drift, offset = dict(live.shard.positions), live.shard.drift_change, live.position
+    outcome = live.shard.process(batch, now, skips=skips, drift=drift)
+    made = len(outcome.predictions()), len(list(outcome.dead_letters()))
+    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift)
+    _move(live, entry, offset, outcome.spec.shape, batch)
+    return entry
+
+
+def _entry(
+    live: LiveShard,
+    batch: Batch,
+    outcome: Outcome,
+    firsts: Mapping[Partition, int],
+    now: int,
+    made: tuple[int, int],
+    skips: Sequence[Skip],
+    drift: dict[str, Any] | None,
+    *,
+    aside: bool = False,
+) -> CommitRecord:
+    """The journal record of a batch that was processed. `made`: predictions and dead letters."""
+    shape = outcome.spec.shape
+    return journal.entry_of(
         batch,
         firsts,
         seq=live.seq + 1,
         now=now,
-        outputs=(len(predictions), len(dead_letters)),
-        chain=chain,
+        outputs=made,
+        chain=linked(live.chain, outcome),
         skips=skips,
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
         drift=drift,
-        aside=aside is not None,
+        aside=aside,
         topics=live.adopting,
         shape=None if live.shape is not None and live.shape.text == shape.text else shape,
         early=((Partition(r.topic, r.partition), r.offset) for _, r, _ in outcome.early),
@@ -90,14 +132,6 @@ def advance(
         against=outcome.against,
         max_rows=live.shard.spec.max_rows,
     )
-    outputs = followed_by(predictions, dead_letters)
-    record, positions = journal.written(entry, found.journal, now), live.shard.positions
-    at = owner.commit([] if aside else outputs, record, positions)
-    if aside:
-        aside(outputs)  # if this fails, recovery repeats it for the last journal record
-    _move(live, entry, at, shape, batch)
-    guard.committed(live.shard.positions)
-    return _committed(outcome, predictions, dead_letters, at)
 
 
 def _move(
@@ -106,7 +140,7 @@ def _move(
     """Set `live` to the state after a commit."""
     live.advance_past(entry, offset)
     live.chain, live.shape = entry.chain, shape
-    live.tails |= journal.tails(batch, entry.ranges)
+    live.tails |= tails(batch, entry.ranges)
     live.topics, live.adopting = live.topics | entry.topics, {}
     for position, _ in entry.snapshots:
         del live.snapshots[position]

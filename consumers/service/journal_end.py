@@ -13,13 +13,14 @@ from collections.abc import Collection, Mapping
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.journal.records import InputsRecord, mark_of
+from consumers.config.units import counted
+from consumers.journal.records import InputsRecord, MovedRecord, mark_of
 from consumers.service.inputs import consumed
-from consumers.snapshots.locate import JournalOrigin, locate
+from consumers.snapshots.locate import JournalOrigin, RemainingJournal, locate
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["check_end", "check_journal"]
+__all__ = ["check_end", "check_journal", "check_open"]
 
 PAUSE_SECONDS = 1.0  # longer than a broker takes to show all parts of a commit
 
@@ -43,8 +44,10 @@ def check_end(
     Raises
     ------
     ConfigError
-        It has. The message says what is ahead of the journal and what to do.
+        It has. The message says what is ahead of the journal and what to do. Or the service
+        continues in another journal.
     """
+    _check_open(origin.left)
     found = _offset(origin, positions, committed) or _snapshot(origin, store)
     if found is None:
         return
@@ -54,6 +57,33 @@ def check_end(
         f"ends at {origin.left.end}, but {ahead}. To continue there would predict records again. "
         f"Restore the journal topic, or give the service a new name; {otherwise}"
     )
+
+
+def check_open(log: Log, journal: Partition) -> None:
+    """Check that the service has not been moved to another number of shards, in another journal.
+
+    A process checks this before it becomes the owner, because that would fence the new shard of the
+    same number.
+
+    Raises
+    ------
+    ConfigError
+        It has.
+    """
+    first = log.beginning_offsets([journal])[journal]
+    end = log.end_offsets([journal])[journal]
+    _check_open(RemainingJournal(log, journal, first, end, 0))
+
+
+def _check_open(left: RemainingJournal) -> None:
+    last = left.last(left.end)
+    if isinstance(last, MovedRecord):
+        raise ConfigError(
+            f"the journal {left.partition} ends with record {last.seq}: the service was moved to "
+            f"{counted(last.shards, 'shard')}, whose journal is {last.journal}. Set [scale] shards "
+            f'= {last.shards} and [journal] topic = "{last.journal}". If headwater reshard was '
+            "interrupted, run it again first, with the old configuration"
+        )
 
 
 def check_journal(

@@ -12,7 +12,7 @@ from consumers.config import Config
 from consumers.transports.placement import murmur2
 from consumers.transports.protocol import Log
 
-__all__ = ["check_partitioning", "objections"]
+__all__ = ["check_partitioning", "input_objections", "objections"]
 
 PROBED = 100  # recent keys of each topic
 
@@ -45,11 +45,18 @@ def objections(config: Config, log: Log) -> list[str]:
             f"[scale] mix needs a topic of {shards} partitions, {mix} has {topics[mix]}: recreate "
             "the topic"
         )
+    return out + input_objections(config, log)
+
+
+def input_objections(config: Config, log: Log) -> list[str]:
+    """Why the inputs cannot be divided among `[scale] shards`. Empty for one shard."""
+    shards, known = config.scale.shards, log.describe(config.input_topics)
+    out = list[str]()
     if shards == 1:
         return out
     if config.features is None:
         out.append("[scale] shards above 1 needs [features], because each shard infers its own")
-    counts = {topic: topics[topic] for topic in config.input_topics}
+    counts = {topic: about.partitions for topic, about in known.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
         out.append(

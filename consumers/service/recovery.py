@@ -56,6 +56,7 @@ __all__ = [
     "CUT_OUT",
     "DIVERGED",
     "about_of",
+    "begun",
     "inputs_of",
     "load",
     "rebuild",
@@ -365,15 +366,25 @@ def _from_nothing(
     identity, left = origin.identity, origin.left
     if not origin.whole:
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
-    shard = _empty(config, identity, found, _imported(config, origin, refused))
+    live = begun(config, identity, found, _imported(config, origin, refused))
+    shard = live.shard
     _let_wait(config, origin, found, shard, refused)
-    shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, because {gone}", refused)
+    return live, ahead
+
+
+def begun(
+    config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
+) -> LiveShard:
+    """The empty shard of an identity, at the beginning of its journal. `learned`: the state of an
+    imported model."""
+    shard = _empty(config, identity, found, learned)
+    shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     live = LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
     live.topics = dict(identity.topics or {})
-    return live, ahead
+    return live
 
 
 def _imported(config: Config, origin: JournalOrigin, refused: Sequence[str]) -> State | None:

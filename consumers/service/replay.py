@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from consumers.base.errors import DivergedError, JournalLostError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Partition
 from consumers.journal.merge import Merge
+from consumers.journal.ranges import RangeCheck, tails
 from consumers.journal.reader import Course, entries, record_count
 from consumers.journal.records import (
     CommitRecord,
@@ -21,8 +22,6 @@ from consumers.journal.records import (
     JournalRecord,
     LaterRecord,
     MixRecord,
-    RangeCheck,
-    tails,
     unpacked,
 )
 from consumers.service.live import (

@@ -42,6 +42,7 @@ from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
 from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
+from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
 from consumers.service.pace import SnapshotDue, commit_size
@@ -236,6 +237,7 @@ class Runner:
                 f"expected to own shard {self._shard} of {self._config.name}, but another process "
                 f"has taken over while the log could not be reached; {RESTART}"
             )
+        check_open(self._log, found.journal)
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
         if owner.fenced:
             log.warning(

@@ -258,6 +258,9 @@ def _same(config: Config, identity: IdentityRecord, partition: Partition) -> Non
             again = "learn its records again with `headwater relearn CONFIG`, " + again
             if config.scale.shards > 1:
                 again += "; if relearn was interrupted, only some shards changed: run it again"
+        elif [line.partition(":")[0] for line in different] == ["scale.shards"]:
+            again = "change it back and move the records with `headwater reshard`, or give this "
+            again += "one a new name"
         journal = partition if config.scale.shards > 1 else partition.topic
         raise ConfigError(
             f"the journal {journal} belongs to another configuration "

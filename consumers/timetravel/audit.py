@@ -13,6 +13,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
+from consumers.config.units import counted
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, InputsRecord
 from consumers.schemas.translate import Translator
@@ -224,6 +225,13 @@ def audit(
         raise ConfigError(f"{first} belongs to shard {owner}, not to {shard}; give --shard {owner}")
     place, before, after = _around(log, found.journal, own)
     live = rebuild_at(config, log, found, store, before, progress)
+    moved = live.entry.moved
+    if moved is not msgspec.UNSET and before.seq < moved.last:
+        raise ConfigError(
+            f"{place} was predicted by one of {counted(moved.shards, 'shard')}, whose journal is "
+            f"{moved.journal}: use a configuration with [scale] shards = {moved.shards} and "
+            f'[journal] topic = "{moved.journal}"'
+        )
     shares = (config.output.explain or SHARES) if explainable(live.shard.learner) else 0
     ahead = course(log, found.journal, live.position, after)
     made = (

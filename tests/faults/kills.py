@@ -20,8 +20,10 @@ from tests.faults.lab import Lab, wait_for
 __all__ = ["RANDOM", "Round", "kill_round", "plan"]
 
 RANDOM = "random time"
-# Of a service. `relearn` and `import` are commands.
-POINTS = [point for point in failpoints.POINTS if not point.startswith(("relearn", "import"))]
+# Of a service. `relearn`, `import` and `reshard` are commands.
+POINTS = [
+    point for point in failpoints.POINTS if not point.startswith(("relearn", "import", "reshard"))
+]
 LIFE = 4.0  # seconds after it is live in which a point must be reached; else it is killed anyhow
 
 

@@ -13,7 +13,8 @@ from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
-from consumers.journal.records import CommitRecord, IdentityRecord, Range, RangeCheck, entry_of
+from consumers.journal.ranges import RangeCheck
+from consumers.journal.records import CommitRecord, IdentityRecord, Range, entry_of
 from tests.oracles.merge import merge_heads
 
 LABELS = frozenset({"answers"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consumers.base.records import Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.checksum import checksum
+from consumers.journal.ranges import TAIL_BYTES, TAIL_RECORDS, tails
 from tests.consumers.feeds import NOW, batch
 
 OBS = Partition("obs", 0)
@@ -18,19 +19,19 @@ def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:
         part.values += [b"x" * size for size in sizes]
         made = batch([])
         made.parts = [part]
-        kept = journal.tails(made)[OBS]
+        kept = tails(made)[OBS]
         return kept.first, kept.end, kept.count
 
-    assert tail([1] * 200) == (200 - journal.TAIL_RECORDS, 200, journal.TAIL_RECORDS)
-    assert tail([journal.TAIL_BYTES] * 3) == (2, 3, 1)
-    assert tail([10, 10 * journal.TAIL_BYTES]) == (1, 2, 1)
+    assert tail([1] * 200) == (200 - TAIL_RECORDS, 200, TAIL_RECORDS)
+    assert tail([TAIL_BYTES] * 3) == (2, 3, 1)
+    assert tail([10, 10 * TAIL_BYTES]) == (1, 2, 1)
 
 
 def test_tails_of_a_journaled_batch_are_those_computed_anew() -> None:
     """Its checksums are used only where a tail is a whole range."""
     made, ranges = batch([]), []
     made.parts = []
-    for number, count in enumerate((1, journal.TAIL_RECORDS, journal.TAIL_RECORDS + 1)):
+    for number, count in enumerate((1, TAIL_RECORDS, TAIL_RECORDS + 1)):
         values = [b"%d" % i for i in range(count)]
         place = Partition(OBS.topic, number)
         part = Fetched(place, [*range(5, 5 + count)], [NOW] * count, [b"k"] * count, values)
@@ -38,4 +39,4 @@ def test_tails_of_a_journaled_batch_are_those_computed_anew() -> None:
         # From an earlier position: the log has a gap before the first record.
         ranges.append(journal.Range(*place, 2, 5 + count, count, checksum(part)))
 
-    assert journal.tails(made, ranges) == journal.tails(made)
+    assert tails(made, ranges) == tails(made)
