@@ -14,8 +14,9 @@ from consumers.commands.past import ConfigArgument, JsonOption, Past, ReasonOpti
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.service.live import LiveShard, Progress
-    from consumers.timetravel.reshard import Move, NewShard
+    from consumers.service.live import LiveShard, Progress, Sources
+    from consumers.timetravel.old_shards import OldShards
+    from consumers.timetravel.reshard import NewShard
     from consumers.transports.protocol import Log
 
 __all__ = ["reshard"]
@@ -34,6 +35,13 @@ def reshard(
             help="The journal of the new shards. By default NAME-journal-N.",
         ),
     ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge",
+            help="Merge the models of old shards, where the records have expired.",
+        ),
+    ] = False,
     reason: ReasonOption = "",
     yes: Annotated[
         bool,
@@ -49,16 +57,20 @@ def reshard(
     where they end: published predictions stay, and no record is predicted twice or left out. Then
     set the number of shards and the journal in CONFIG as printed, and start the service.
 
+    With --merge fewer shards get the merged models of the old ones, if these merge exactly. Nothing
+    is learned again, so the inputs may have expired; scores start empty.
+
     \b
     Examples:
       headwater reshard visits.toml --shards 8
       headwater reshard visits.toml --shards 8 --reason "one process is too slow" --yes
+      headwater reshard visits.toml --shards 2 --merge
     """
     from consumers.commands.meter import metered
     from consumers.commands.transport import open_chosen
     from consumers.config import load
     from consumers.service.warm_up import compile_kernels
-    from consumers.timetravel.reshard import planned
+    from consumers.timetravel.old_shards import load_old_shards
 
     settings = load(config)
     _, log = open_chosen(None, config, existing=True)
@@ -67,8 +79,9 @@ def reshard(
         _check_ran(config, settings, log)
         compile_kernels(settings, lambda line: typer.echo(line, err=True))
         progress = stack.enter_context(metered("records replayed"))
-        move = planned(settings, log, shards, journal, progress)
-        result = _moved(move, log, reason, progress) if yes else _previewed(move, progress)
+        old = load_old_shards(settings, log, shards, journal, progress)
+        result, step = _before(old), _joined if merge else _learned_again
+        step(old, result, reason, progress, yes=yes)
     if as_json:
         import msgspec
 
@@ -85,49 +98,96 @@ def _check_ran(path: Path, config: Config, log: Log) -> None:
         consumed(path, config, log, number)
 
 
-def _previewed(move: Move, progress: Progress) -> dict[str, Any]:
-    """All shards with their scores; one new shard after the other is in memory."""
-    result, now = _old(move), time.time_ns() // 1_000_000
-    for number in range(move.new.scale.shards):
-        shard = move.shard(number)
-        move.learn(shard, now, progress)
-        result["models"][f"new shard {number}"] = _scores(shard.live)
-    return result
-
-
-def _moved(move: Move, log: Log, reason: str, progress: Progress) -> dict[str, Any]:
-    """Move the shards, then write a snapshot of each new one."""
-    from consumers.snapshots.store import open_store
-
-    result, now = _old(move), time.time_ns() // 1_000_000
-    if move.new.journal_topic not in log.describe([move.new.journal_topic]):
-        log.create_topic(move.new.journal_topic, move.new.scale.shards)
-    new = [move.shard(number) for number in range(move.new.scale.shards)]
-    due: list[NewShard] = [shard for shard in new if not shard.begun]
-    for shard in due:
-        move.learn(shard, now, progress)
-    move.swap(new, now, reason, progress)
-    for shard in due:
-        number = shard.found.journal.number
-        of = Past(move.new, log, shard.found, open_store(move.new, number), progress)
-        result["models"][f"new shard {number}"] = _scores(shard.live)
-        result["snapshots"][str(number)] = write_snapshot(of, shard.live)
-    return result
-
-
-def _old(move: Move) -> dict[str, Any]:
-    """The shards as they are."""
-    several = len(move.old) > 1
+def _before(old: OldShards) -> dict[str, Any]:
+    """What is moved, and the old shards with their scores."""
+    several = len(old.shards) > 1
     return {
-        "shards": {"old": move.config.scale.shards, "new": move.new.scale.shards},
-        "journal": {"old": move.config.journal_topic, "new": move.new.journal_topic},
-        "records": move.records,
+        "shards": {"old": old.config.scale.shards, "new": old.new.scale.shards},
+        "journal": {"old": old.config.journal_topic, "new": old.new.journal_topic},
         "models": {
-            f"old shard {n}" if several else "old": _scores(old.live)
-            for n, old in enumerate(move.old)
+            f"old shard {n}" if several else "old": _scores(shard.live)
+            for n, shard in enumerate(old.shards)
         },
         "snapshots": {},
     }
+
+
+def _learned_again(
+    old: OldShards, result: dict[str, Any], reason: str, progress: Progress, *, yes: bool
+) -> None:
+    """Let the new shards learn all records; with `yes` move the service."""
+    from consumers.timetravel.reshard import Move
+
+    move, now = Move(old), _now()
+    result["records"] = move.records
+    ready: list[NewShard] = []
+    for number in range(old.new.scale.shards):
+        shard = move.shard(number)
+        if shard.begun:
+            continue
+        move.learn(shard, now, progress)
+        result["models"][f"new shard {number}"] = _scores(shard.live)
+        if yes:  # else one shard after the other is in memory
+            ready.append(shard)
+    if not yes:
+        return
+    _create_journal(old)
+    move.swap(ready, now, reason, progress)
+    for shard in ready:
+        number = shard.found.journal.number
+        result["models"][f"new shard {number}"] = _scores(shard.live)
+        _snapshot(old, shard.found, shard.live, result, progress)
+
+
+def _joined(
+    old: OldShards, result: dict[str, Any], reason: str, progress: Progress, *, yes: bool
+) -> None:
+    """Merge the models of the old shards; with `yes` move the service."""
+    from consumers.backfill.joined import check_joinable, joined
+    from consumers.service.importing import import_model
+    from consumers.service.recovery import rebuild
+    from consumers.snapshots.store import open_store
+
+    check_joinable(old)
+    if yes:
+        _create_journal(old)
+        old.close(_now(), reason)
+    result["waiting"] = result["lost"] = 0
+    for number in range(old.new.scale.shards):
+        if old.begun(number):
+            continue
+        new = joined(old, number)
+        result["waiting"] += new.waiting
+        result["lost"] += new.lost
+        if not yes:
+            continue
+        store = open_store(old.new, number)
+        begin = old.new, old.log, new.found, store, new.model
+        import_model(*begin, now=_now(), new_journal=True, history=new.history)
+        at = new.found.journal
+        live = rebuild(old.new, old.log, new.found, store, end=old.log.end_offsets([at])[at])
+        _snapshot(old, new.found, live, result, progress)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _create_journal(old: OldShards) -> None:
+    topic = old.new.journal_topic
+    if topic not in old.log.describe([topic]):
+        old.log.create_topic(topic, old.new.scale.shards)
+
+
+def _snapshot(
+    old: OldShards, found: Sources, live: LiveShard, result: dict[str, Any], progress: Progress
+) -> None:
+    """Write a snapshot of a new shard, so that its first start replays nothing."""
+    from consumers.snapshots.store import open_store
+
+    number = found.journal.number
+    of = Past(old.new, old.log, found, open_store(old.new, number), progress)
+    result["snapshots"][str(number)] = write_snapshot(of, live)
 
 
 def _scores(live: LiveShard) -> dict[str, Any]:
@@ -140,10 +200,14 @@ def _show(result: dict[str, Any], path: Path, *, yes: bool) -> None:
     from consumers.commands.tables import show_models
 
     shards, topics = result["shards"], result["journal"]
-    typer.echo(
-        f"shards      {shards['old']}, now {shards['new']}; {result['records']:,} records learned "
-        "again"
+    what = (
+        f"{result['records']:,} records learned again" if "records" in result else "models merged"
     )
+    typer.echo(f"shards      {shards['old']}, now {shards['new']}; {what}")
+    if "waiting" in result:
+        typer.echo(f"waiting     {result['waiting']:,} records for their label or observation")
+    if result.get("lost"):
+        typer.echo(f"lost        {result['lost']:,} more waited, and the inputs lost their records")
     show_models(result["models"])
     if not yes:
         typer.echo("nothing was changed; add --yes to do it")

@@ -16,7 +16,7 @@ from consumers.config import Config, infer, schema_of
 from consumers.config.auto import RIVER, Defaults, auto_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
-from consumers.journal.records import History, IdentityRecord, ImportedModel
+from consumers.journal.records import History, IdentityRecord, ImportedModel, MovedFrom
 from consumers.schemas.translate import Translator
 from consumers.service.live import Sources
 from consumers.transports.protocol import Log, Owner
@@ -39,6 +39,7 @@ def begin(
     model: ImportedModel | None = None,
     history: History | None = None,
     starts: Mapping[Partition, int] | None = None,
+    moved: MovedFrom | None = None,
 ) -> int:
     """Write journal record 0. Returns the journal's end after it.
 
@@ -50,6 +51,8 @@ def begin(
         Those of an imported model.
     starts
         Where consumption starts; None: where `[input] start` says.
+    moved
+        The shards of the service that had another number.
     """
     # Ids before offsets, so that a topic recreated in between has another id at the next check.
     described = log.describe(sorted({p.topic for p in found.inputs}))
@@ -71,6 +74,7 @@ def begin(
         river=RIVER if defaults is None else defaults.river,
         model=model or msgspec.UNSET,
         history=history or msgspec.UNSET,
+        moved=moved or msgspec.UNSET,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 

@@ -27,7 +27,7 @@ from consumers.config import Config
 from consumers.config.learner import uses_river
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal.model_parts import MOST_BYTES, parts_of, stored
-from consumers.journal.records import History, IdentityRecord, ImportedModel
+from consumers.journal.records import History, IdentityRecord, ImportedModel, MovedFrom
 from consumers.schemas.translate import Translator
 from consumers.service.beginning import begin
 from consumers.service.first_start import check_first_start, traces
@@ -100,6 +100,8 @@ class HistoryToImport:
         The stream time in ms at which the service continues; None if it is not known.
     offsets
         Whether `starts` are the offsets at which it ends, not those of a time.
+    moved
+        The shards of the service whose models were merged; None: it is no merge.
     """
 
     manifest: bytes
@@ -109,6 +111,7 @@ class HistoryToImport:
     as_of: int | None
     time: int | None
     offsets: bool
+    moved: MovedFrom | None = None
 
     @property
     def files(self) -> list[bytes]:
@@ -282,6 +285,7 @@ def import_model(
             model=record,
             history=None if history is None else history.record,
             starts=None if history is None else history.starts,
+            moved=None if history is None else history.moved,
         )
         reach("import_journaled")
     finally:

@@ -15,7 +15,7 @@ from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.config.units import counted
 from consumers.journal.reader import course, entries
-from consumers.journal.records import CommitRecord, InputsRecord
+from consumers.journal.records import CommitRecord, IdentityRecord, InputsRecord, MovedFrom
 from consumers.schemas.translate import Translator
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
@@ -227,11 +227,7 @@ def audit(
     live = rebuild_at(config, log, found, store, before, progress)
     moved = live.entry.moved
     if moved is not msgspec.UNSET and before.seq < moved.last:
-        raise ConfigError(
-            f"{place} was predicted by one of {counted(moved.shards, 'shard')}, whose journal is "
-            f"{moved.journal}: use a configuration with [scale] shards = {moved.shards} and "
-            f'[journal] topic = "{moved.journal}"'
-        )
+        raise _elsewhere(place, moved)
     shares = (config.output.explain or SHARES) if explainable(live.shard.learner) else 0
     ahead = course(log, found.journal, live.position, after)
     made = (
@@ -252,6 +248,15 @@ def audit(
     explained = _of(explaining, place) if shares else None
     others = sorted(places.keys() - {place})
     return Audit(then, again, entry, explained, tuple(other.named for other in others))
+
+
+def _elsewhere(place: ObservationPlace, moved: MovedFrom) -> ConfigError:
+    """The error if the prediction was made before the service was given these shards."""
+    return ConfigError(
+        f"{place} was predicted by one of {counted(moved.shards, 'shard')}, whose journal is "
+        f"{moved.journal}: use a configuration with [scale] shards = {moved.shards} and "
+        f'[journal] topic = "{moved.journal}"'
+    )
 
 
 def _of(outcome: Outcome, place: ObservationPlace) -> Outgoing | None:
@@ -279,6 +284,7 @@ def _around(
     before = PointInTime(0, 0, first)
     around: dict[ObservationPlace, tuple[PointInTime, int]] = {}
     gone: dict[ObservationPlace, int] = {}
+    moved: MovedFrom | msgspec.UnsetType = msgspec.UNSET
     for at, entry in entries(log, journaled, first, end):
         if isinstance(entry, CommitRecord):
             for place in places:
@@ -291,6 +297,8 @@ def _around(
             for place in [place for place in around if place.partition in restarted]:
                 del around[place]
                 gone[place] = entry.seq
+        elif isinstance(entry, IdentityRecord):
+            moved = entry.moved
         before = PointInTime(entry.seq, entry.now, at + 1)
     found = next((place for place in places if place in around), None)
     if found is not None:
@@ -301,6 +309,8 @@ def _around(
             f"{place} was consumed before {place.partition} restarted at journal record "
             f"{gone[place]}: its record is no longer in the log"
         )
+    if moved is not msgspec.UNSET:
+        raise _elsewhere(place, moved)
     raise ConfigError(
         f"{place} is in no record of the journal {journaled.topic}: it was not "
         "consumed yet, or the journal was trimmed"

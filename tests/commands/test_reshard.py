@@ -127,3 +127,37 @@ def test_kill_at_each_step_is_repaired_by_the_same_command(site: Site, point: st
     site.edit(4, "svc-journal-4")
     assert site.call("run", "--drain")[0] == 0
     assert len(site.service.predictions()) == 133
+
+
+@pytest.mark.parametrize("point", ["", "reshard_closed", "import_part", "import_journaled"])
+def test_merge_joins_the_models_and_scores_start_empty(site: Site, point: str) -> None:
+    """Also after a kill, by the same command."""
+    if point:
+        killed = subprocess.run(
+            [
+                *(sys.executable, "-m", "consumers", "reshard", str(site.path)),
+                *("--shards", "1", "--merge", "--yes"),
+            ],
+            env={**os.environ, "HEADWATER_FAILPOINT": f"{point}:kill"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert killed.returncode == -9, killed.stderr
+    else:
+        code, shown, said = site.call("reshard", "--shards", "1", "--merge")
+        assert code == 0, said
+        assert "2, now 1; models merged" in shown
+        assert "nothing was changed" in shown
+    code, shown, said = site.call("reshard", "--shards", "1", "--merge", "--yes")
+    assert code == 0, said
+    assert "the new shards have svc-journal-1" in shown
+    site.edit(1, "svc-journal-1")
+    site.service.log.append(keyed(120, 160))
+    code, _, said = site.call("run", "--drain")
+    assert code == 0, said
+    assert "learned from shards 0, 1 of 2 shards" in said
+    assert len(site.service.predictions()) == 152
+    code, _, said = site.call("audit", "7")
+    assert code == 2
+    assert "by one of 2 shards, whose journal is svc-journal" in said

@@ -16,7 +16,8 @@ from consumers.journal.records import JournalRecord
 from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
-from consumers.timetravel.reshard import Move, NewShard, planned
+from consumers.timetravel.old_shards import load_old_shards
+from consumers.timetravel.reshard import Move, NewShard
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.consumers.feeds import MODEL, NOW, config_text, phishing
@@ -86,12 +87,12 @@ class Service:
 
     def planned(self, shards: int, topic: str | None = None) -> Move:
         """As the command does it."""
-        return planned(self.config(), self.log, shards, topic)
+        return Move(load_old_shards(self.config(), self.log, shards, topic))
 
     def reshard(self, shards: int, while_it_runs: object = None) -> list[NewShard]:
         """Move it, and take over the new configuration."""
         move = self.planned(shards)
-        name = move.new.journal_topic
+        name = move.old.new.journal_topic
         self.log.create_topic(name, shards)
         new = [move.shard(n) for n in range(shards)]
         for shard in new:
@@ -102,6 +103,10 @@ class Service:
         move.swap(new, NOW, "more load", lambda done, total: None)
         self.shards, self.journal = shards, name
         return new
+
+    def inputs(self) -> list[Partition]:
+        """All input partitions."""
+        return [Partition(topic, n) for topic in ("obs", "ans") for n in range(PARTITIONS)]
 
     def values(self, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
         """Partition, key and value of each record of a topic, partition by partition."""

@@ -16,7 +16,7 @@ from consumers.service import runner
 from consumers.service.journal_end import check_journal
 from consumers.service.recovery import rebuild, recover, sources
 from consumers.snapshots.store import open_store
-from consumers.timetravel import reshard
+from consumers.timetravel import old_shards, reshard
 from consumers.timetravel.audit import Audit, audit
 from consumers.timetravel.relearn import learned_again, swap
 from consumers.timetravel.rollback import roll_back
@@ -153,7 +153,8 @@ def test_move_that_dies_is_continued_by_the_next_call(
             raise TransportError("it dies here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(reshard, "reach", dies)
+        for module in (old_shards, reshard):
+            patch.setattr(module, "reach", dies)
         if {"reshard_fenced": 1, "reshard_closed": old, "reshard_begun": new}[point] >= times:
             with pytest.raises(TransportError, match="dies here"):
                 service.reshard(new)
