@@ -294,9 +294,8 @@ class Move:
         """
         self.old.follow()
         self._look()
-        self._catch_up(
-            shards, now, progress
-        )  # beside the service, so that it is down for less time
+        # Beside the service, so that it is down for a shorter time.
+        self._catch_up(shards, now, progress)
         self.old.close(now, reason, self._look)
         self._catch_up(shards, now, progress)
         for shard in shards:
