@@ -283,14 +283,16 @@ def _keys(found: Mapping[str, Any]) -> list[RenderableType]:
     said = Text.assemble(
         f"{found['compared']:,} of {found['keys']:,} values of ",
         printable(found["per"]),
-        f" are compared; {found['worse']:,} worse than guessing their usual label; the worst, each "
-        "over about its last 500 records:",
+        f" are compared, {found['worse']:,} worse than guessing their usual label; each over about "
+        "its last 500 records",
     )
-    table = table_of("key", "scored", "accuracy", "usual label", "log loss", "errors at least")
+    shown = ("accuracy", "usual label", "log loss", "errors at least", "worse than")
+    table = table_of("key", "scored", *shown)
     for row in found["worst"]:
         shares = (_share(row[name]) for name in ("accuracy", "guess"))
         loss, least = _number(row["log_loss"]), _share(row["least"])
-        table.add_row(_plain(row["key"]), f"{row['scored']:,}", *shares, loss, least)
+        than = row["worse_than"] or ""
+        table.add_row(_plain(row["key"]), f"{row['scored']:,}", *shares, loss, least, than)
     return [said, table] if found["worst"] else [said]
 
 

@@ -191,7 +191,7 @@ def report(
         "promotions": view.promotions,
         "experts": dict(view.experts),
         "drift": None if view.drift is None else _drift(view.drift),
-        "keys": None if view.keys is None else _keys(view.keys.view),
+        "keys": None if view.keys is None else _keys(view.keys.view, quality),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
         "budget": None if view.budget is None else _budget(view.budget, quality.classes),
@@ -241,10 +241,22 @@ def _drift(drift: DriftView) -> dict[str, Any]:
     return {"detectors": watched, "actions": dict(drift.actions), "last": last}
 
 
-def _keys(keys: KeyScoresView) -> dict[str, Any]:
-    """How many keys there are, and the scores of the worst ones."""
+def _keys(keys: KeyScoresView, quality: QualityView) -> dict[str, Any]:
+    """How many keys there are, and the scores of the worst ones, each with what it is worse than:
+    guessing, the service, or neither."""
     accuracies = {f"{quantile:g}": value for quantile, value in keys.accuracies.items()}
-    worst = [score._asdict() for score in keys.worst]
+    errors = 1.0 - (quality.scores["fading"].accuracy or 0.0)
+    worst = [
+        {
+            **score._asdict(),
+            "worse_than": "guessing"
+            if score.worse
+            else "the service"
+            if score.least > errors
+            else None,
+        }
+        for score in keys.worst
+    ]
     return {**keys._asdict(), "accuracies": accuracies, "worst": worst}
 
 

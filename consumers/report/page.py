@@ -242,10 +242,11 @@ def _keys(found: Mapping[str, Any]) -> str:
             _share(row["guess"]),
             _number(row["log_loss"]),
             _share(row["least"]),
+            row["worse_than"] or "",
         ]
         for row in found["worst"]
     ]
-    head = ("key", "scored", "accuracy", "usual label", "log loss", "errors at least")
+    head = ("key", "scored", "accuracy", "usual label", "log loss", "errors at least", "worse than")
     return _section("Worst keys", note, _table("Worst keys", head, rows))
 
 

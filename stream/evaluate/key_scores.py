@@ -222,7 +222,7 @@ class KeyScores:
 
     def _begin(self, names: list[str], sums: Floats, counts: NDArray[np.int64]) -> None:
         self._names, self._sums, self._counts = names, sums, counts
-        self._codes = {name: i for i, name in enumerate(names)}
+        self._codes: dict[str | None, int] = {name: i for i, name in enumerate(names)}
         self._viewed = False
 
     def __len__(self) -> int:
@@ -272,34 +272,36 @@ class KeyScores:
         loss
             float64, (k,): -log of the probability of the true class.
         """
-        codes, start = self._codes, 0
-        slots = [codes.get(key, -1) for key in keys]  # type: ignore[arg-type]  # None is not in it
-        if -1 in slots:
-            for i, key in enumerate(keys):
-                if slots[i] >= 0 or key is None:
-                    continue
-                slots[i] = self._slot(key[:LONGEST])
-                if slots[i] < 0:  # what was added before decides which keys stay
-                    self._write(slots[start:i], true[start:i], predicted[start:i], loss[start:i])
-                    self._halve()
-                    start, codes = i, self._codes
-                    slots[i:] = [codes.get(each, -1) for each in keys[i:]]  # type: ignore[arg-type]
-                    slots[i] = self._slot(key[:LONGEST])
-        self._write(slots[start:], true[start:], predicted[start:], loss[start:])
+        start, end = 0, len(keys)
+        while True:
+            slots = list(map(self._codes.get, keys[start:]))
+            stop = start + self._name(keys[start:], slots)
+            part = true[start:stop], predicted[start:stop], loss[start:stop]
+            self._write(slots[: stop - start], *part)
+            if stop == end:
+                return
+            self._halve()  # what was added before decides which keys stay
+            start = stop
 
-    def _slot(self, key: str) -> int:
-        """The row of a key, a new one if needed; -1 if there is no room."""
-        slot = self._codes.get(key)
-        if slot is None:
-            if len(self._names) >= MOST_SCORED:
-                return -1
-            slot = self._codes[key] = len(self._names)
-            self._names.append(key)
-        return slot
+    def _name(self, keys: list[str | None], slots: list[int | None]) -> int:
+        """Give rows to new keys, and -1 for no key. Returns for how many there is room."""
+        codes, names = self._codes, self._names
+        for i in [i for i, slot in enumerate(slots) if slot is None]:
+            key = keys[i]
+            if key is None:
+                slots[i] = -1
+                continue
+            name, new = key[:LONGEST], len(names)
+            if new >= MOST_SCORED and name not in codes:
+                return i
+            slots[i] = slot = codes.setdefault(name, new)
+            if slot == new:
+                names.append(name)
+        return len(keys)
 
     def _write(
         self,
-        slots: list[int],
+        slots: list[int | None],
         true: NDArray[np.int64],
         predicted: NDArray[np.int64],
         loss: Floats,
@@ -309,7 +311,7 @@ class KeyScores:
         if self._viewed or room > len(self._sums):
             self._sums, self._counts = _copy(self._sums, room), _copy(self._counts, room)
             self._viewed = False
-        at = np.array(slots, dtype=np.int64)
+        at = np.fromiter(slots, np.int64, len(slots))
         into = self._sums, self._counts, FADING_FACTOR, self._scored
         self._scored = kernels.add_by_key(at, true, predicted, loss, *into)
 
@@ -370,6 +372,8 @@ def compile_key_scores() -> None:
 
 def _copy(array: NDArray[Any], room: int) -> NDArray[Any]:
     """A copy with this many rows, of which the new ones are 0."""
+    if room == len(array):
+        return array.copy()
     out = np.zeros((room, array.shape[1]), dtype=array.dtype)
     out[: len(array)] = array
     return out
