@@ -88,6 +88,7 @@ def _show_keys(learner: Learner, report: Report) -> None:
 
 
 def _check_model(config: Config, report: Report) -> None:
+    from consumers.config.auto import DEFAULTS, learner_type
     from consumers.shard.models import (
         build_model,
         challenging,
@@ -112,7 +113,7 @@ def _check_model(config: Config, report: Report) -> None:
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))
     else:
-        report.fine("model", config.model.type)
+        report.fine("model", learner_type(config.model, DEFAULTS))
         if names := mixing_types(learner):
             report.fine("mix", f"the shards exchange what they learn: {', '.join(names)}")
         if schema is not None:

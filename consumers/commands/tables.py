@@ -72,6 +72,8 @@ def renderable(results: Mapping[str, Any], *, details: bool = False) -> Renderab
         parts.append(_weakest(classes))
     if results["experts"]:
         parts.append(_experts(results["experts"], None if details else MOST_LEARNERS))
+    if results["keys"] is not None and results["keys"]["compared"]:
+        parts += _keys(results["keys"])
     if results["challengers"]:
         parts.append(standings(results["challengers"]))
         parts += [
@@ -274,6 +276,24 @@ def _experts(weights: Mapping[str, float], most: int | None) -> Text:
     if len(found) > len(shown):
         shown.append(f"{len(found) - len(shown)} more")
     return Text(f"weights of the learners: {', '.join(shown)}")
+
+
+def _keys(found: Mapping[str, Any]) -> list[RenderableType]:
+    """The worst keys, and how many are worse than guessing their usual label."""
+    said = Text.assemble(
+        f"{found['compared']:,} of {found['keys']:,} values of ",
+        printable(found["per"]),
+        f" are compared, {found['worse']:,} worse than guessing their usual label; each over about "
+        "its last 500 records",
+    )
+    shown = ("accuracy", "usual label", "log loss", "errors at least", "worse than")
+    table = table_of("key", "scored", *shown)
+    for row in found["worst"]:
+        shares = (_share(row[name]) for name in ("accuracy", "guess"))
+        loss, least = _number(row["log_loss"]), _share(row["least"])
+        than = row["worse_than"] or ""
+        table.add_row(_plain(row["key"]), f"{row['scored']:,}", *shares, loss, least, than)
+    return [said, table] if found["worst"] else [said]
 
 
 def _decision(made: Mapping[str, Any]) -> Text:

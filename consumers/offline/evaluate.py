@@ -24,6 +24,7 @@ from consumers.shard.views import DriftView, RiskView, ShardView
 from consumers.telemetry.budget import budget_sentence
 from stream.data.schema import Label, Schema
 from stream.decision import BudgetView
+from stream.evaluate.key_scores import KeyScoresView
 from stream.evaluate.quality import QualityView, Scores
 from stream.evaluate.table import KINDS, columns
 
@@ -190,6 +191,7 @@ def report(
         "promotions": view.promotions,
         "experts": dict(view.experts),
         "drift": None if view.drift is None else _drift(view.drift),
+        "keys": None if view.keys is None else _keys(view.keys.view, quality),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
         "budget": None if view.budget is None else _budget(view.budget, quality.classes),
@@ -237,6 +239,25 @@ def _drift(drift: DriftView) -> dict[str, Any]:
     ]
     watched = [monitor._asdict() for monitor in drift.monitors]
     return {"detectors": watched, "actions": dict(drift.actions), "last": last}
+
+
+def _keys(keys: KeyScoresView, quality: QualityView) -> dict[str, Any]:
+    """How many keys there are, and the scores of the worst ones, each with what it is worse than:
+    guessing, the service, or neither."""
+    accuracies = {f"{quantile:g}": value for quantile, value in keys.accuracies.items()}
+    errors = 1.0 - (quality.scores["fading"].accuracy or 0.0)
+    worst = [
+        {
+            **score._asdict(),
+            "worse_than": "guessing"
+            if score.worse
+            else "the service"
+            if score.least > errors
+            else None,
+        }
+        for score in keys.worst
+    ]
+    return {**keys._asdict(), "accuracies": accuracies, "worst": worst}
 
 
 def _budget(budget: BudgetView, classes: Sequence[Label]) -> dict[str, Any]:

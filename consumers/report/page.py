@@ -93,6 +93,8 @@ def report_page(results: Mapping[str, Any], points: Sequence[CurvePoint]) -> str
         parts += [_classes(results), _confusion(results["confusion"])]
         if results["calibration"]:
             parts.append(_calibration(results["calibration"]))
+    if results["keys"] is not None and results["keys"]["compared"]:
+        parts.append(_keys(results["keys"]))
     if results["decision"] is not None:
         parts.append(_decision(results["decision"]))
     if results["budget"] is not None:
@@ -223,6 +225,29 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
 def _calibration(bins: Sequence[Mapping[str, Any]]) -> str:
     note = "On the dotted line, four of five predictions with a confidence of 80 % were right."
     return _chart("Calibration", note, lambda: charts.calibration(bins))
+
+
+def _keys(found: Mapping[str, Any]) -> str:
+    note = (
+        f"{found['compared']:,} of {found['keys']:,} values of {found['per']!r} have enough scored "
+        f"records; {found['worse']:,} of them are worse than guessing their usual label. Each row "
+        "is over about the last 500 records of its key. Sorted by a lower bound of the error rate "
+        "that holds for all keys together, with 99 %."
+    )
+    rows = [
+        [
+            row["key"],
+            f"{row['scored']:,}",
+            _share(row["accuracy"]),
+            _share(row["guess"]),
+            _number(row["log_loss"]),
+            _share(row["least"]),
+            row["worse_than"] or "",
+        ]
+        for row in found["worst"]
+    ]
+    head = ("key", "scored", "accuracy", "usual label", "log loss", "errors at least", "worse than")
+    return _section("Worst keys", note, _table("Worst keys", head, rows))
 
 
 def _decision(made: Mapping[str, Any]) -> str:

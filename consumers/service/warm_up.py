@@ -24,6 +24,7 @@ from stream.contest.compare import compile_comparison
 from stream.data.block import Block, Op
 from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
+from stream.evaluate.key_scores import compile_key_scores, key_field
 from stream.evaluate.progressive import progressive
 from stream.join.columns import compile_join
 from stream.kernel.bundled import unused
@@ -73,6 +74,8 @@ def compile_kernels(
                 rows = learner.rows([{"warm": 1.0}])
                 learner.run_explained(Block.of(rows, Op.PREDICT), rows, 1)  # on request
         compile_join()
+        if any(key_field(learner) for learner in ours):
+            compile_key_scores()
         if config.challenger:
             compile_comparison()
         if config.drift.detectors:

@@ -204,9 +204,13 @@ def check_fields(model: LearnerConfig, schema: Schema) -> None:
     )
     for per in fields:
         if per not in schema.categorical:
+            kind = next((field.kind for field in schema.fields if field.name == per), None)
+            hint = f'it is {kind}; declare it as "categorical" there'
+            if kind is None:
+                others = _listed(list(schema.categorical)) or "none"
+                hint = f'declare it as "categorical" there, or name another one: {others}'
             raise ConfigError(
-                f"{_where(model)}: per: {per!r} is not a categorical field of [features]; the "
-                f"categorical ones are {_listed(list(schema.categorical)) or 'none'}"
+                f"{_where(model)}: per: {per!r} is not a categorical field of [features]; {hint}"
             )
 
 
@@ -273,7 +277,7 @@ def challenging(
 
 def _where(model: LearnerConfig) -> str:
     name = f"[[challenger]] {model.name}:" if isinstance(model, ChallengerConfig) else "[model]"
-    return f"{name} {model.type}"
+    return f"{name} {OF_KEYS if PER in model.parameters and model.type == 'auto' else model.type}"
 
 
 def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:

@@ -423,6 +423,7 @@ class Shard:
         table = join.reporters if isinstance(join, ReportedJoin) else None
         everyone = {c.name: c for c in self._contest.contestants()}
         champion = everyone.pop(self.champion)
+        keys = champion.machine.keys
         return ShardView(
             self.spec.name,
             self._name_and_type(champion.name)[1],
@@ -433,7 +434,8 @@ class Shard:
             dict(join.outcomes),
             dict(self._dead),
             {**self.learner.overflows, "labels": join.labels.overflow, **self.schemas.overflow}
-            | ({} if table is None else {"reporters": table.forgotten}),
+            | ({} if table is None else {"reporters": table.forgotten})
+            | ({} if keys is None else {"scored_keys": keys.forgotten}),
             join.pending,
             join.early,
             champion.machine.view(),
@@ -456,6 +458,7 @@ class Shard:
             reporters=None if table is None else table.view(),
             imported_labels=self.spec.imported[1],
             mix=self.mix.view(),
+            keys=None if keys is None else keys.frozen(),
         )
 
     def _bad_values(self) -> dict[str, int]:

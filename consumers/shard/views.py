@@ -13,6 +13,7 @@ from stream.data.schema import Label
 from stream.decision import BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
+from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import QualityView
 from stream.join.reporters import ReportersView
 
@@ -374,6 +375,8 @@ class ShardView:
         adds it, because it depends on what was found before: it is not taken from the state.
     mix
         What was taken over from other shards; None if the model does not mix.
+    keys
+        The scores of the champion for each key; None without `[model] per`.
     """
 
     name: str
@@ -408,6 +411,7 @@ class ShardView:
     imported_labels: int = 0
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
     mix: MixView | None = None
+    keys: FrozenKeyScores | None = None
 
     @property
     def learning(self) -> str:

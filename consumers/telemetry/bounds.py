@@ -28,6 +28,8 @@ BOUNDS = {
     "binned_classes": "classes that were not used to choose bins",
     "reporters": "reporters that were forgotten because there are too many: raise [reporters] "
     "max_reporters",
+    "scored_keys": "keys whose scores were removed because too many keys have one: their "
+    "records count in all other scores",
     "schemas": "schemas that newer ones replaced, which are asked for again",
     "weights": "weights of labels that this model of river ignores",
 }

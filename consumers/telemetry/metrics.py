@@ -18,6 +18,7 @@ from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.keys import KEY_METRICS
 from consumers.telemetry.mix import MIX_METRICS
 from consumers.telemetry.one_class import only_one_class
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
@@ -343,6 +344,7 @@ METRICS = (
     ),
     *SCORE_METRICS,
     *RISK_METRICS,
+    *KEY_METRICS,
     MetricSpec(
         "headwater_decision_scored_total",
         "counter",
@@ -507,6 +509,9 @@ page is generated from `consumers/telemetry/metrics.py`.
 - Drift series exist only with `[drift]`, and restart at 0 when it changes. `on` is `error`,
   `log_loss`, `score` or `feature:NAME` (truncated to 100 characters); `action` is `forget`, `reset`
   or `challenger`. When a model restarts, its overflow counters restart at 0.
+- `share` is 0.01, 0.05, 0.25 or 0.5 of the keys. No series has the name of a key: the live page and
+  `/status` have the ten worst keys. See
+  [howto/keys.md](howto/keys.md#for-which-keys-is-the-model-bad).
 - Budget series exist only with `[decision] max_false_positive_rate`, and restart when it changes.
 - Decision series exist only with `[decision]` `losses` or `reject`. When the losses change,
   risk and scored decisions restart.

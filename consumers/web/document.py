@@ -22,6 +22,8 @@ __all__ = [
     "DriftStatus",
     "ExplanationStatus",
     "InputStatus",
+    "KeyScoreStatus",
+    "KeyScoresStatus",
     "Labelling",
     "MonitorStatus",
     "Prediction",
@@ -218,6 +220,37 @@ class ReportersStatus(Struct, frozen=True):
     top: list[ReporterStatus]
 
 
+class KeyScoreStatus(Struct, frozen=True):
+    """The scores of one key: over all time how many, the others over about its last 500 records.
+
+    `guess` is the accuracy of always predicting its usual label. `least` is a lower bound of its
+    error rate. `worse_than_guessing` and `above_service` (of its error rate) are beyond chance.
+    """
+
+    key: str
+    scored: int
+    accuracy: float | None
+    log_loss: float | None
+    guess: float | None
+    least: float | None
+    worse_than_guessing: bool
+    above_service: bool
+
+
+class KeyScoresStatus(Struct, frozen=True):
+    """The keys with a score, those that are compared, how many of these are worse than guessing,
+    and the worst of them; beside them the fading scores of all records."""
+
+    per: str
+    keys: int
+    compared: int
+    fewest: int
+    worse_than_guessing: int
+    accuracy: float | None
+    log_loss: float | None
+    worst: list[KeyScoreStatus]
+
+
 class InputStatus(Struct, frozen=True):
     """One partition of an input."""
 
@@ -301,6 +334,7 @@ class ShardStatus(Struct, frozen=True):
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None
     reporters: ReportersStatus | None = None
+    keys: KeyScoresStatus | None = None
     experts: list[tuple[str, float]] = []
     imported: str | None = None
     imported_labels: int = 0

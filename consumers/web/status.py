@@ -39,6 +39,8 @@ from consumers.web.document import (
     DriftStatus,
     ExplanationStatus,
     InputStatus,
+    KeyScoresStatus,
+    KeyScoreStatus,
     Labelling,
     MixStatus,
     MonitorStatus,
@@ -53,6 +55,7 @@ from consumers.web.document import (
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
 from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
 from stream.decision.risk import named
+from stream.evaluate.key_scores import FEWEST, KeyScoresView
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
 from stream.join.reporters import ReportersView
@@ -105,12 +108,13 @@ def status(
 
 def without_bytes(document: Status) -> Status:
     """The document without the details of dead letters, which quote the record, and without the
-    names of people."""
+    names of people and of keys."""
     shard = document.shard
     if shard is None:
         return document
     dead = [msgspec.structs.replace(each, detail="", value="") for each in shard.dead]
-    shard = msgspec.structs.replace(shard, dead=dead, reporters=None)
+    keys = None if shard.keys is None else msgspec.structs.replace(shard.keys, worst=[])
+    shard = msgspec.structs.replace(shard, dead=dead, reporters=None, keys=keys)
     return msgspec.structs.replace(document, shard=shard)
 
 
@@ -201,6 +205,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         contenders=_contenders(view),
         drift=_drift(view.drift),
         reporters=_reporters(view.reporters),
+        keys=None if view.keys is None else _keys(view.keys.view, quality),
         experts=[(name, round(weight, 4)) for name, weight in view.experts.items()],
         imported=view.imported or None,
         imported_labels=view.imported_labels,
@@ -231,6 +236,28 @@ def _reporters(view: ReportersView | None) -> ReportersStatus | None:
         for each in view.top
     ]
     return ReportersStatus(view.known, top)
+
+
+def _keys(view: KeyScoresView, quality: QualityView) -> KeyScoresStatus:
+    service = quality.scores["fading"]
+    errors = 1.0 if service.accuracy is None else 1.0 - service.accuracy
+    worst = [
+        KeyScoreStatus(
+            each.key[:LONGEST],
+            each.scored,
+            short(each.accuracy),
+            short(each.log_loss),
+            short(each.guess),
+            short(each.least),
+            each.worse,
+            each.least > errors,
+        )
+        for each in view.worst
+    ]
+    found = view.keys, view.compared, FEWEST, view.worse
+    return KeyScoresStatus(
+        view.per, *found, short(service.accuracy), short(service.log_loss), worst
+    )
 
 
 def _why_not(failed: tuple[float, str] | None) -> str | None:

@@ -267,6 +267,23 @@ QUALITY: dict[str, list[Panel]] = {
             about="Predictions that named no class, for none was known yet.",
         ),
     ],
+    "Keys": [
+        lines(
+            "Accuracy over keys, quantiles",
+            "percentunit",
+            of_shard("headwater_key_accuracy_ratio", "{{share}}"),
+            about="With [model] per only: the accuracy that this share of the keys does not "
+            "exceed. The live page names the worst keys.",
+            defaults=RATIO,
+        ),
+        lines(
+            "Keys that are worse than guessing",
+            "short",
+            of_shard("headwater_keys_worse_than_guessing", "worse than their usual label"),
+            of_shard("headwater_scored_keys", "compared"),
+            about="With [model] per only.",
+        ),
+    ],
     "Mix of the shards": [
         lines(
             "Other shards in use",

@@ -310,8 +310,9 @@ class ChampionChallenger:
                 shadow.correct(due)
 
     def _machine_of(self, learner: Learner) -> Progressive:
-        join, window = self._machine.join, self._machine.quality.window
-        return Progressive(learner, join, self._like, window=window, rule=self._rule)
+        join, window, keys = self._machine.join, self._machine.quality.window, self._machine.keys
+        per = None if keys is None else keys.per  # of the same keys, also as champion
+        return Progressive(learner, join, self._like, window=window, rule=self._rule, per=per)
 
     def contestants(self) -> Iterator[Contestant]:
         """All models, the base model first."""

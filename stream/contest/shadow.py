@@ -247,6 +247,8 @@ class Shadow:
         }
         if self.machine.risk is not None:
             parts["risk"] = self.machine.risk.to_state()
+        if self.machine.keys is not None:
+            parts["keys"] = self.machine.keys.to_state()
         return State.join(parts)
 
     def load_state(self, state: State) -> None:
@@ -270,6 +272,8 @@ class Shadow:
         self.machine.waiting.load_state(state.nested("waiting"), join.slots, held)
         if self.machine.risk is not None and "risk" in state.header:
             self.machine.risk.load_state(state.nested("risk"))
+        if self.machine.keys is not None:
+            self.machine.keys.load_state(state.nested("keys"))
 
     @property
     def skipped(self) -> Mapping[str, int]:

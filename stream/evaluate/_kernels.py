@@ -24,6 +24,7 @@ places of many weights are computed before any weight is added.
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 from llvmlite import ir
@@ -36,6 +37,8 @@ from stream.kernel._kernels import take_logs
 
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
 LARGEST, SCALE = 2.0**64, 2.0**-64
+MOST_VOTES = 100  # of the guess of a key: after as many other labels the guess is another one
+HALVINGS = 40  # of an interval of at most 1
 ZERO, ONE, TWO = uint64(0), uint64(1), int32(2)
 
 
@@ -341,3 +344,101 @@ def _quarters(whole: Any) -> Any:
     """Views of the four consecutive quarters of an array."""
     n = whole.size // 4
     return whole[:n], whole[n : 2 * n], whole[2 * n : 3 * n], whole[3 * n :]
+
+
+@kernel
+def add_by_key(
+    slot: Any, true: Any, predicted: Any, loss: Any, sums: Any, counts: Any, fading: float, at: int
+) -> int:
+    """Add scored predictions to the scores of their keys, in order. Returns `at` after them.
+
+    slot int64 (k,): the row of the key, -1 for none; true, predicted int64 (k,): class codes; loss
+    float64 (k,). sums, counts: as in `KeyScores`. at: how many were added before.
+    """
+    for i in range(slot.shape[0]):
+        s = slot[i]
+        if s < 0:
+            continue
+        at += 1
+        wrong, guess = predicted[i] != true[i], (counts[s, 2] if counts[s, 0] > 0 else -1)
+        missed = guess >= 0 and guess != true[i]
+        for k in range(sums.shape[1]):
+            sums[s, k] *= fading
+        sums[s, 0] += 1.0
+        sums[s, 1] += 1.0 if wrong else 0.0
+        sums[s, 2] += loss[i]
+        if guess >= 0:
+            sums[s, 3] += 1.0 if missed and not wrong else 0.0
+            sums[s, 4] += 1.0 if wrong and not missed else 0.0
+        counts[s, 0] += 1
+        counts[s, 1] = at
+        if counts[s, 3] == 0:
+            counts[s, 2], counts[s, 3] = true[i], 1
+        elif missed:
+            counts[s, 3] -= 1
+        else:
+            counts[s, 3] = min(counts[s, 3] + 1, MOST_VOTES)
+    return at
+
+
+@kernel
+def evidence_above(part: float, whole: float, share: float) -> float:
+    """Chernoff's evidence that part of whole is more than this share, in nats; 0 if it is not.
+
+    That a true share of at most `share` gives so large a part has a probability of at most
+    exp(-evidence). It is whole · KL(part / whole, share).
+    """
+    found = 0.0
+    if part > share * whole and share > 0.0:
+        found = part * log(part / (share * whole))
+        rest = whole - part
+        if rest > 0.0:
+            found += rest * log(rest / ((1.0 - share) * whole))
+    return found
+
+
+@kernel
+def least_share(part: float, whole: float, evidence: float) -> float:
+    """The largest share that `part` of `whole` is above with this evidence: a lower bound."""
+    low, high = 0.0, min(part / whole, 1.0)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if evidence_above(part, whole, middle) > evidence:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def worst_keys(sums: Any, evidence: float, order: Any, least: Any) -> int:
+    """The keys whose error rate has the highest lower bounds, the highest first.
+
+    sums float64 (n, any): weights and errors of keys. Outputs: order int64 (k,), their numbers;
+    least float64 (k,), their bounds, above 0. Returns how many there are; of equal ones the first
+    come first.
+    """
+    found = 0
+    for s in range(sums.shape[0]):
+        full = found == order.shape[0]
+        most = least[found - 1] if full else 0.0
+        # One look shows that most keys are not among them.
+        if sums[s, 1] <= 0.0 or (full and evidence_above(sums[s, 1], sums[s, 0], most) <= evidence):
+            continue
+        bound = least_share(sums[s, 1], sums[s, 0], evidence)
+        if bound <= most:
+            continue
+        place = found - 1 if full else found
+        while place > 0 and least[place - 1] < bound:
+            order[place], least[place] = order[place - 1], least[place - 1]
+            place -= 1
+        order[place], least[place] = s, bound
+        found = min(found + 1, order.shape[0])
+    return found
+
+
+@kernel
+def worse_than_guess(sums: Any, evidence: float, out: Any) -> None:
+    """Whether each key is predicted worse than by its guess: sums as in `KeyScores`; out bool."""
+    for s in range(sums.shape[0]):
+        out[s] = evidence_above(sums[s, 4], sums[s, 3] + sums[s, 4], 0.5) > evidence

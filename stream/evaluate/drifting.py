@@ -141,7 +141,7 @@ def _series(
     made: LabelledPredictions, codes: NDArray[np.int64], predictions: Predictions, start: int
 ) -> dict[str, Series]:
     """The series error, log_loss and score of the steps from `start` on."""
-    block, waiting, predicting = made.block, made.waiting, made.predicting
+    block, predicting = made.block, made.predicting
     first = int(np.searchsorted(predicting, start))
     known = predictions.known[first:] > 0
     top = np.maximum.reduce(predictions.proba[first:], axis=1, initial=0.0)
@@ -149,10 +149,7 @@ def _series(
 
     steps = made.scored(block.op != PREDICT)
     steps = steps[steps >= start]
-    true, (here, slot) = codes[block.y[steps]], made.answered(steps)
-    fresh = slot < 0
-    answer = np.where(fresh, _at(predictions.best(), here), _at(waiting.predicted[:, 0], slot))
-    p_true = np.where(fresh, _of(predictions.proba, here, true), _of(waiting.proba, slot, true))
+    true, answer, p_true = made.outcomes(steps, codes, predictions, predictions.best())
     named = answer >= 0  # predictions without a class are not scored either
     out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
     out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))
@@ -163,19 +160,3 @@ def compile_drift() -> None:
     """Compile the kernels that watch for drift."""
     compile_detectors()
     kernels.losses(np.ones(1))
-
-
-def _at(values: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """values[index]; -1 where the index is -1."""
-    if not values.size:
-        return np.full(index.size, -1, dtype=np.int64)
-    return np.where(index >= 0, values[np.maximum(index, 0)], -1)
-
-
-def _of(proba: Floats, row: NDArray[np.int64], column: NDArray[np.int64]) -> Floats:
-    """proba[row, column]; 0 where the class had no column yet."""
-    if not proba.size:
-        return np.zeros(row.size)
-    inside = (column < proba.shape[1]) & (row >= 0)
-    found: Floats = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
-    return np.where(inside, found, 0.0)

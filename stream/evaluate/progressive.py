@@ -33,6 +33,7 @@ from stream.evaluate.decided import against, judge, object_to, within
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import ExplanationSettings, run_explained
+from stream.evaluate.key_scores import KeyScores, key_field
 from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.offline import (
     Checkpoint,
@@ -79,9 +80,14 @@ class Progressive:
         The N of the scores of the last N records.
     rule
         The decision rule. None: no decisions.
+    per
+        The field by whose values the scores are counted too. None: that of the learner, if it has
+        models by key.
 
     Attributes
     ----------
+    keys : KeyScores, or None
+        The scores of each key; None without a field.
     drift : Drift, or None
         The watch for drift, see `watch`. Its state is not part of `to_state`.
     risk : OverallRisk, or None
@@ -108,11 +114,14 @@ class Progressive:
         breaker: Breaker | None = None,
         window: int = LAST,
         rule: BayesDecision | None = None,
+        per: str | None = None,
     ) -> None:
         self.learner = learner
         self.join = join
         self.quality = Quality(window)
         self.estimate = AccuracyEstimate()
+        per = key_field(learner) or per
+        self.keys = None if per is None else KeyScores(per)
         self.risk = None if rule is None else OverallRisk(rule, window)
         self.decides = rule
         self.budget: FalsePositiveBudget | None = None
@@ -214,6 +223,8 @@ class Progressive:
         self.estimate.follow(changes, made, predictions, predicted)
         if self.risk is not None:
             judge(self.risk, made, predictions, predicted)
+        if self.keys is not None:
+            self.keys.follow(made, predictions, predicted)
         verdicts = None if self.budget is None else within(self.budget, made, predictions)
         self.waiting.clear(changes.freed)  # some are used again
         self._score(changes, made, predictions, predicted, verdicts)
@@ -399,15 +410,16 @@ class Progressive:
 
     def to_state(self) -> State:
         """A copy of learner, join, scores and waiting rows."""
-        return State.join(
-            {
-                "learner": self.learner.to_state(),
-                "join": self.join.to_state(),
-                "quality": self.quality.to_state(),
-                "estimate": self.estimate.to_state(),
-                "waiting": self.waiting.to_state(self.join.kept_slots()),
-            }
-        )
+        parts = {
+            "learner": self.learner.to_state(),
+            "join": self.join.to_state(),
+            "quality": self.quality.to_state(),
+            "estimate": self.estimate.to_state(),
+            "waiting": self.waiting.to_state(self.join.kept_slots()),
+        }
+        if self.keys is not None:
+            parts["keys"] = self.keys.to_state()
+        return State.join(parts)
 
     def load_state(self, state: State) -> None:
         """Load what `to_state` saved.
@@ -424,6 +436,8 @@ class Progressive:
         self.waiting.load_state(state.nested("waiting"), self.join.slots, slots)
         self.estimate = AccuracyEstimate()
         self.estimate.load_state(state.nested("estimate"))
+        if self.keys is not None:
+            self.keys.load_state(state.nested("keys"))
 
 
 def _by_appearance(

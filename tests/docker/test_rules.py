@@ -194,6 +194,12 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         "MixedNB (shard 0) is worse than guessing (no_change); its log and its page say by how "
         "much, and what to try",
     ),
+    "HeadwaterKeysWorseThanGuessing": (
+        [series("headwater_keys_worse_than_guessing", "3x180", MODEL)],
+        [series("headwater_keys_worse_than_guessing", "0x140 1x40", MODEL)],
+        MODEL,
+        "MixedNB (shard 0) is worse than guessing for 3 keys; its page names the worst",
+    ),
     "HeadwaterDrift": (
         [series("headwater_drift_detected", "1x180", MODEL, detector="ADWIN", on="error")],
         [series("headwater_drift_detected", "0x180", MODEL, detector="ADWIN", on="error")],

@@ -28,7 +28,8 @@ of series that each returned and the value of the first one. Prometheus scraped 
 broker with river's ImageSegments (2,310 records, labels two seconds late), two broken records and
 fifty records without a label. Alerts are queried with `bool`, so an alert that does not fire
 returns 0. Queries of a budget were sent to the same service with such a budget. Queries of mail, of
-reporters, of a mix and of an hour ago are left out: this service has none. Last run: {date}.
+reporters, of keys, of a mix and of an hour ago are left out: this service has none. Last run:
+{date}.
 
 | where | query | series | value |
 |---|---|---|---|

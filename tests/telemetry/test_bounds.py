@@ -16,6 +16,7 @@ RESULTS = {
     "confusion": {"labels": ["a", "b"], "counts": [[3, 1], [1, 1]]},
     "unscored": 0,
     "drift": None,
+    "keys": None,
     "fingerprint": "f",
 }
 
@@ -23,7 +24,7 @@ RESULTS = {
 def test_every_bound_of_a_model_has_a_sentence() -> None:
     """Also those of the join and of the schemas."""
     found = {bound for learner in shipped() for bound in learner.overflows}
-    others = {"labels", "reporters", *SchemaBook().overflow}
+    others = {"labels", "reporters", "scored_keys", *SchemaBook().overflow}
 
     assert {"indicators", "features", "tokens"} <= found
     assert [bound for bound in found | others if not explained(bound)] == []

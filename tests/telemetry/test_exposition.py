@@ -64,7 +64,7 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
     mine = [labels for labels in scored if labels["model"] == "mail"]
-    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2 + 2
+    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2 + 2 + 2
     assert {labels["model"] for labels in scored} == {"mail", "tree"}
 
 
@@ -186,8 +186,8 @@ def test_a_scrape_of_300_classes_stays_small() -> None:
     rng = np.random.default_rng(7)
     confusion = rng.integers(0, 9, (300, 300))
     labels = [f"class {i}" for i in range(300)]
-    # A budget and costs of decisions exclude each other; few services have reporters.
-    absent = {"budget": None, "reporters": None, "mix": None}
+    # A budget and costs of decisions exclude each other; few services have reporters or keys.
+    absent = {"budget": None, "reporters": None, "mix": None, "keys": None}
     told = {"quality": quality(labels, confusion.tolist()), **absent}
     _, registry = telemetry(view(**told))
 

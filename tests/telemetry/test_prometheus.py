@@ -26,9 +26,10 @@ from consumers.web.page import Page, PageCollector
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
+from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import WINDOWS, BaselinePredictions, Quality, QualityView
 from stream.join.label_delay import OUTCOMES, REPORTED
-from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
+from tests.telemetry.views import KEYS, POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
 OF = SHARD | {"model": "mail"}
@@ -104,6 +105,10 @@ def full() -> CollectorRegistry:
         ("headwater_labels_total", {"outcome": "late"}, 2),
         ("headwater_dead_letters_total", {"reason": "wrong_kind"}, 1),
         ("headwater_overflow_total", {"bound": "max_pending"}, 4),
+        ("headwater_scored_keys", {"model": "mail"}, 30),
+        ("headwater_keys_worse_than_guessing", {"model": "mail"}, 1),
+        ("headwater_key_accuracy_ratio", {"model": "mail", "share": "0.01"}, 0.6),
+        ("headwater_key_accuracy_ratio", {"model": "mail", "share": "0.5"}, 0.95),
         ("headwater_reporters", {}, 2),
         ("headwater_reporter_verdicts_total", {"verdict": "agreed"}, 7),
         ("headwater_reporter_verdicts_total", {"verdict": "disagreed"}, 3),
@@ -360,7 +365,8 @@ def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) ->
     """Before anything was scored there is no accuracy, and NaN is never shown."""
     empty = quality(classes=(), confusion=(), accuracy=unknown)
     none = labelling(coverage=None, waited_ms=None, estimate=EstimateView())
-    _, registry = telemetry(view(quality=empty, stream_time=None, labelling=none))
+    keys = FrozenKeyScores.of(KEYS._replace(compared=0, accuracies={}, worst=()))
+    _, registry = telemetry(view(quality=empty, stream_time=None, labelling=none, keys=keys))
 
     found = samples(registry)
     assert not any(math.isnan(value) for value in found.values())

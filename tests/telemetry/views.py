@@ -25,11 +25,14 @@ from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import Budget, BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
+from stream.evaluate.key_scores import FrozenKeyScores, KeyScore, KeyScoresView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
 from stream.join.reporters import ReportersView, ReporterView
 
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
+BAD = KeyScore("bad", 900, 0.6, 0.9, 0.7, 0.3, worse=True)
+KEYS = KeyScoresView("tenant", 40, 30, 1, {0.01: 0.6, 0.5: 0.95}, (BAD,))
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
 
 
@@ -120,6 +123,7 @@ def view(**changed: Any) -> ShardView:
         "reporters": ReportersView(
             2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9, quarantined=False),)
         ),
+        "keys": FrozenKeyScores.of(KEYS),
         "mix": MixView({1: Peer(40, 1_700_000_000_000, 12)}, {"model": 1}),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }

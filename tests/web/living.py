@@ -68,6 +68,21 @@ class Living:
             )
         )
 
+    def send_keys(self, n: int, keys: tuple[str, ...]) -> None:
+        """n observations of each tenant, and wait until they are committed. The labels of the last
+        tenant have nothing to do with its records."""
+        start, records = self._sent, []
+        self._sent = start + n * len(keys)
+        for i in range(start, self._sent):
+            known, key = i % 2, keys[i // 2 % len(keys)]
+            label = i // 2 // len(keys) % 2 if key == keys[-1] else known
+            value = json.dumps({"id": f"r{i}", "tenant": key, "a": known + i % 5 / 10}).encode()
+            records.append(Outgoing("obs", None, value, NOW + 10 * i, (), 0))
+            told = json.dumps({"id": f"r{i}", "label": "ab"[label]}).encode()
+            records.append(Outgoing("ans", None, told, NOW + 10 * i + 5, (), 0))
+        self._feed.append(records)
+        until(lambda: (v := self.status_feed.view) is not None and v.learned >= self._sent)
+
     def report(self, label: str, reporters: Iterable[str]) -> None:
         """The same label of the newest observation by each reporter, and wait until they are in."""
         value = {"id": f"r{self._sent - 1}", "label": label}

@@ -194,6 +194,20 @@ def test_reporters_are_shown_as_text(browser: Browser, tmp_path) -> None:
     assert hit is None
 
 
+def test_worst_keys_are_shown_as_text(browser: Browser, tmp_path) -> None:
+    """A key may look like markup."""
+    features, model = 'tenant = "categorical"\na = "numeric"', 'PerKeyNB"\nper = "tenant'
+    with living(tmp_path, model=model, features=features) as service:
+        service.send_keys(120, ("good", "fine", EVIL))
+        with opened(browser, service.url) as page:
+            expect(page.locator("#keys h2")).to_be_visible()
+            rows = shown(page, "keys")
+            hit = page.evaluate("window.hit")
+
+    assert rows[0][:2] == [EVIL, "120"]
+    assert hit is None
+
+
 def test_explanation_is_shown_on_click_and_by_keyboard(browser: Browser, service: Living) -> None:
     """Focus goes to it and back; the list holds still meanwhile."""
     with opened(browser, service.url) as page:

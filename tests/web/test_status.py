@@ -32,10 +32,11 @@ from stream.decision import RiskScores
 from stream.decision.table import RISK_SCORES
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
+from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally
 from stream.join.reporters import ReportersView, ReporterView
-from tests.telemetry.views import quality, view
+from tests.telemetry.views import KEYS, quality, view
 from tests.web.test_page import PREDICTION
 
 
@@ -402,6 +403,24 @@ def test_reporters_are_shown_with_their_trust_and_not_to_strangers() -> None:
     assert without_bytes(document(posted)).shard.reporters is None
     for nobody in (None, ReportersView(0, 0, 0, ())):
         assert document(status_feed(reporters=nobody)).shard.reporters is None
+
+
+def test_worst_keys_are_shown_beside_the_service_and_not_to_strangers() -> None:
+    """Names are bounded; where anybody can read the page only the numbers are left."""
+    fair = KEYS.worst[0]._replace(key="fair", least=0.1, worse=False)
+    long = KEYS.worst[0]._replace(key="<b>" * 100)
+    keys = FrozenKeyScores.of(KEYS._replace(worst=(long, fair)))
+    shown = document(status_feed(keys=keys)).shard.keys
+
+    assert (shown.per, shown.compared, shown.worse_than_guessing) == ("tenant", 30, 1)
+    assert (shown.accuracy, shown.log_loss) == (0.8, 0.8)
+    assert [(k.key, k.worse_than_guessing, k.above_service) for k in shown.worst] == [
+        (("<b>" * 100)[:LONGEST], True, True),
+        ("fair", False, False),
+    ]
+    hidden = without_bytes(document(status_feed(keys=keys))).shard.keys
+    assert (hidden.worst, hidden.compared) == ([], 30)
+    assert document(status_feed(keys=None)).shard.keys is None
 
 
 def test_document_is_small_however_much_there_is() -> None:

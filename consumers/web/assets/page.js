@@ -136,6 +136,7 @@
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
     section("delay", shard.labelling, delay);
     section("reporters", shard.reporters, reporters);
+    section("keys", shard.keys, keys);
     section("decisions", shard.decisions ?? shard.budget, shard.decisions ? decisions : budget);
     section("challengers", shard.contenders, challengers);
     section("experts", shard.experts, experts);
@@ -393,6 +394,24 @@
       top.map((r) => [
         name(r.name || "(anonymous)"), right(number(r.labels)), right(number(r.agreed)), right(number(r.disagreed)),
         right(percent(r.trust)), r.quarantined ? "quarantined" : "learned",
+      ]),
+    );
+  }
+
+  function keys(element, found) {
+    const { per, compared, fewest, worst } = found;
+    const beside = known(found.accuracy) ? ` All records: ${percent(found.accuracy)} right, log loss ${decimal(found.log_loss)}.` : "";
+    write(
+      element.querySelector(".quiet"),
+      `${number(compared)} of ${number(found.keys)} values of ${per} have at least ${fewest} scored records; ${number(found.worse_than_guessing)} of them ${found.worse_than_guessing === 1 ? "is" : "are"} worse than guessing their usual label.${beside}` +
+        (worst.length ? " Each row is over about the last 500 records of its key; the highest certain error rate comes first." : ""),
+    );
+    table(
+      element,
+      worst.length ? ["Key", right("Scored"), right("Accuracy"), right("Usual label"), right("Log loss"), right("Errors at least"), "Worse than"] : [],
+      worst.map((k) => [
+        name(k.key), right(number(k.scored)), right(percent(k.accuracy)), right(percent(k.guess)), right(decimal(k.log_loss)), right(percent(k.least)),
+        k.worse_than_guessing ? "guessing" : k.above_service ? "the service" : "",
       ]),
     );
   }

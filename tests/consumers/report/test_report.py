@@ -110,6 +110,33 @@ def test_report_without_matplotlib_has_all_but_the_charts(
     assert capsys.readouterr().err.count(said) == 1
 
 
+def test_worst_keys_are_in_the_tables_and_on_the_page(made, tmp_path: Path, capsys: Said) -> None:
+    """As text, however a key looks; not for another model."""
+    keys = ("<b>bold</b>", "fine")
+    rows = (
+        {
+            "id": str(i),
+            "k": keys[i // 2 % 2],
+            "a": i % 2,
+            "y": "pq"[(i // (4 if i // 2 % 2 == 0 else 1)) % 2],
+        }
+        for i in range(400)
+    )
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    config = made("one", "PerKeyNB", 'features = {k = "categorical", a = "numeric"}')
+    text = Path(config).read_text().replace('"PerKeyNB"', '"PerKeyNB", per = "k"')
+    Path(config).write_text(text)
+    page = replayed(tmp_path, config)
+    shown = capsys.readouterr().out
+
+    assert re.search("<th scope=row>&lt;b&gt;bold&lt;/b&gt;</th><td>1[89]\\d</td>", page)
+    assert "2 of 2 values of &#x27;k&#x27; have enough scored records" in page
+    assert re.search(r"^ *<b>bold</b> +1[89]\d ", shown, re.MULTILINE)
+    assert "Worst keys" not in replayed(
+        tmp_path, made("two", "MixedNB", 'features = {k = "categorical", a = "numeric"}')
+    )
+
+
 def test_labels_are_spelled_as_in_json_wherever_they_are_shown(
     made, tmp_path: Path, capsys: Said
 ) -> None:

@@ -180,8 +180,12 @@ def test_per_is_a_model_for_each_key() -> None:
     assert learner_type(model, DEFAULTS) == "PerKeyNB"
     inside = {"type": "Calibrated", "learner": {"type": "PerKeyNB", "per": "price"}}
     mixture = ModelConfig(type="Mixture", experts=["MixedNB", inside])
-    for wrong in (ModelConfig(per="price"), ModelConfig(type="PerKeyNB"), mixture):
-        with pytest.raises(ConfigError, match=r"per: '(price|key)' is not a categorical .* tenant"):
+    for wrong, hint in (
+        (ModelConfig(per="price"), 'PerKeyNB: per: .price. is not .* numeric; .* "categorical"'),
+        (ModelConfig(type="PerKeyNB"), "per: .key. is not a categorical .* tenant"),
+        (mixture, "per: .price. is not a categorical .* numeric"),
+    ):
+        with pytest.raises(ConfigError, match=hint):
             check_fields(wrong, schema)
     with pytest.raises(ConfigError, match=r"MixedNB: no parameter .per.; .* type = .PerKeyNB."):
         build(ModelConfig(type="MixedNB", per="tenant"))
