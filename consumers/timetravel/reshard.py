@@ -378,7 +378,7 @@ class Move:
         Parameters
         ----------
         now
-            The clock in ms, for its journal.
+            The clock in ms when the move began, for its journal.
         progress
             Called with the records learned and the records to learn.
 
@@ -387,6 +387,9 @@ class Move:
         TransportError
             Records are missing.
         """
+        # Not before the clocks with which the old shards have consumed the records: a timestamp
+        # more than a minute ahead of the clock is ignored.
+        now = max(now, *(old.live.now for old in self.old))
         self._know_schemas(shard, now)
         live, inputs = shard.live, shard.found.inputs
         ends = {p: self._consumed.ends[p] for p in inputs}
@@ -404,12 +407,14 @@ class Move:
                 )
 
     def _know_schemas(self, shard: NewShard, now: int) -> None:
-        """Journal the schemas of the records that follow."""
+        """Journal the schemas of the records that follow.
+
+        Each alone, because all together may be larger than a record of the journal may be.
+        """
         live = shard.live
         known = {id_ for e in shard.entries if isinstance(e, SchemasRecord) for id_, _ in e.schemas}
-        more = sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known)
-        if more:
-            entry = SchemasRecord(live.seq + 1, max(now, live.now), live.chain, more)
+        for each in sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known):
+            entry = SchemasRecord(live.seq + 1, max(now, live.now), live.chain, [each])
             apply_schemas(entry, live)
             live.advance_past(entry, live.position)
             shard.entries.append(entry)
@@ -506,6 +511,12 @@ class Move:
             for at, entry in entries(
                 self._log, old.found.journal, self._read[i], old.live.position
             ):
+                if isinstance(entry, MovedRecord) and old.moved is None:
+                    raise ConfigError(
+                        f"another call of headwater reshard has closed the journal "
+                        f"{old.found.journal} meanwhile, and this one has changed nothing; run "
+                        "the command again"
+                    )
                 self._consumed.add(entry)
                 self._read[i] = at + 1
 
@@ -539,9 +550,13 @@ class Move:
         live.entry = msgspec.structs.replace(live.entry, moved=moved)
         live.identity = mark_of(live.entry)
         records = [journal.written(entry, at, entry.now) for entry in (live.entry, *shard.entries)]
+        self._check_not_begun(at)  # before a service that has started since would be fenced
         with closing(self._log.owner(self.new.name, at.number, shard.found.inputs)) as owner:
-            if at in _filled(self._log, at.topic):
-                raise ConfigError(f"another call has begun the journal {at}; run reshard again")
+            self._check_not_begun(at)
             end = owner.commit(records[:-1], records[-1], live.shard.positions)
         live.position, shard.begun = end + 1, True
         reach("reshard_begun")
+
+    def _check_not_begun(self, at: Partition) -> None:
+        if at in _filled(self._log, at.topic):
+            raise ConfigError(f"another call has begun the journal {at}; run reshard again")

@@ -9,9 +9,16 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.commands.past import Past, write_snapshot
 from consumers.config import Config
-from consumers.journal.records import CommitRecord, JournalRecord, MovedRecord
+from consumers.journal.records import (
+    CommitRecord,
+    JournalRecord,
+    MovedRecord,
+    SchemasRecord,
+    written,
+)
 from consumers.service import runner
 from consumers.service.journal_end import check_journal
 from consumers.service.recovery import rebuild, recover, sources
@@ -72,6 +79,24 @@ def test_records_consumed_during_the_move_are_neither_lost_nor_doubled(tmp_path:
     assert len(service.predictions()) == 228
 
 
+def test_timestamps_during_a_long_move_are_not_in_the_future(tmp_path: Path) -> None:
+    """A move may take longer than the minute by which a timestamp may be ahead of the clock."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 120))
+    service.run()
+    late = [r._replace(timestamp=r.timestamp + 120_000) for r in keyed(120, 180)]
+
+    def more() -> None:
+        service.log.append(late)
+        service.run(9)
+
+    service.reshard(4, more)
+    other = Service(tmp_path / "fresh", "memory", 4)
+    other.log.append(keyed(0, 120) + late)
+    other.run()
+    assert service.prints() == other.prints()
+
+
 def test_owner_of_an_old_shard_is_fenced(tmp_path: Path) -> None:
     """It commits nothing after its journal was closed."""
     service = Service(tmp_path / "svc", "memory", 2)
@@ -121,6 +146,60 @@ def promoted(service: Service) -> None:
     with pytest.raises(ConfigError, match="run reshard with --shards 4"):
         service.planned(8)
     rolled_back(service)
+
+
+def test_of_two_calls_at_once_one_moves_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second has checked that the journal is open, and then the first closes it."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+    service.log.create_topic("svc-journal-8", 8)
+    move = service.planned(8)
+    new = [move.shard(n) for n in range(8)]
+    calls = []
+
+    def checked(*of: object) -> None:
+        check_journal(*of)
+        calls.append(of)
+        if len(calls) == 1:
+            service.reshard(4)
+
+    monkeypatch.setattr(reshard, "check_journal", checked)
+    with pytest.raises(ConfigError, match=r"another call of headwater reshard has closed"):
+        move.swap(new, NOW, "", lambda done, total: None)
+    assert [type(e).__name__ for e in service.journals("svc-journal")[0]].count("MovedRecord") == 1
+    assert service.journals("svc-journal-8") == [[]] * 8
+
+
+def test_call_that_is_late_does_not_fence_the_new_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls continue the same move; the service starts before the second one is done."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+
+    def dies(name: str) -> None:
+        if name == "reshard_closed":
+            raise TransportError("it dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reshard, "reach", dies)
+        with pytest.raises(TransportError, match="dies here"):
+            service.reshard(2)
+    late = service.planned(2)
+    new = [late.shard(n) for n in range(2)]
+    for shard in new:
+        late.learn(shard, NOW, lambda done, total: None)
+    service.reshard(2)
+    found = sources(service.config(), service.log, 0)
+    owner = service.log.owner("svc", 0, found.inputs)
+    with pytest.raises(ConfigError, match="another call has begun the journal"):
+        late.swap(new, NOW, "", lambda done, total: None)
+    owner.confirm({})  # FencedError if it was
+    owner.close()
 
 
 DEATHS = [
@@ -221,6 +300,25 @@ def test_skipped_records_stay_skipped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert service.prints() == other.prints()
     skipped = [e.skips for of in service.journals("svc-journal-4") for e in of if commits(e)]
     assert len([s for skips in skipped for s in skips]) == len(poison)
+
+
+def test_schemas_are_journaled_in_records_that_fit_their_topic(tmp_path: Path) -> None:
+    """The old shards have journaled them over time, in several records."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 60))
+    service.run()
+    large = StoredSchema("AVRO", " " * LARGEST_SCHEMA, (), "of the test")
+    for number, live in enumerate(service.rebuilt()):
+        found = sources(service.config(), service.log, number)
+        owner = service.log.owner("svc", number, found.inputs)
+        for seq, ids in enumerate(([number + 1], [3, 4]), start=live.seq + 1):
+            entry = SchemasRecord(seq, live.now, live.chain, [(i, large) for i in ids])
+            owner.commit([], written(entry, found.journal, NOW), {})
+        owner.close()
+    service.reshard(1)
+    found = [e for e in service.journals("svc-journal-1")[0] if isinstance(e, SchemasRecord)]
+    assert [[i for i, _ in e.schemas] for e in found] == [[1], [2], [3], [4]]
+    assert len(service.rebuilt()) == 1
 
 
 def commits(entry: JournalRecord) -> bool:
