@@ -29,6 +29,7 @@ from consumers.base.failpoints import reach
 from consumers.base.records import Batch, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config import Config
+from consumers.config.sections import MOST_RECORDS
 from consumers.config.units import counted
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
@@ -48,7 +49,6 @@ from consumers.journal.records import (
 from consumers.service.commit import advance_unpublished
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources, apply_schemas, ends_of
-from consumers.service.pace import commit_size
 from consumers.service.partitioning import input_objections
 from consumers.service.recovery import begun, inputs_of, rebuild, sources, write_again
 from consumers.service.replay import replay
@@ -343,7 +343,13 @@ class Move:
                 )
 
     def shard(self, number: int) -> NewShard:
-        """A new shard that has learned nothing."""
+        """A new shard that has learned nothing.
+
+        Raises
+        ------
+        ConfigError
+            Its journal was begun, and is not that of the move.
+        """
         topics = {
             t: about.partitions for t, about in self._log.describe(self.new.topics.values()).items()
         }
@@ -353,7 +359,29 @@ class Move:
         identity = self._identity(number, found.inputs)
         live = begun(self.new, identity, found)
         live.position = 1  # after record 0
-        return NewShard(found, live, begun=journaled in _filled(self._log, journaled.topic))
+        return NewShard(found, live, begun=self._begun(journaled, inputs))
+
+    def _begun(self, at: Partition, inputs: Sequence[Partition]) -> bool:
+        """Whether an earlier call has written a journal. Then the journal is whole."""
+        if at not in _filled(self._log, at.topic):
+            return False
+        first, end = self._log.beginning_offsets([at])[at], self._log.end_offsets([at])[at]
+        head = next(entry for _, entry in entries(self._log, at, first, end))
+        last = max(entry.seq for _, entry in entries(self._log, at, first, end))
+        if not isinstance(head, IdentityRecord) or not inputs:
+            return True  # it was trimmed since, or the shard had nothing to learn
+        if head.moved is msgspec.UNSET:
+            raise ConfigError(
+                f"the journal {at} was begun with an empty model, by a start with --new-journal, "
+                "so the move cannot be continued; give the service a new name"
+            )
+        if last < head.moved.last:
+            raise ConfigError(
+                f"the journal {at} ends before record {head.moved.last}: the call that wrote it "
+                f"died, and {self.new.input.transport} has no transactions. Delete the topic "
+                f"{at.topic}, then run the command again"
+            )
+        return True
 
     def _identity(self, number: int, inputs: Sequence[Partition]) -> IdentityRecord:
         """Record 0 of a new shard, with the rules of the old ones."""
@@ -431,7 +459,8 @@ class Move:
         over = False
         with closing(self._log.read(starts, upto, demand=merge)) as chunks:
             while True:
-                size = commit_size(self.new.commit, live.shard, found.max_bytes, ends)
+                # Not [commit] max_records, because the whole journal is one transaction.
+                size = min(MOST_RECORDS, live.shard.records_within(found.max_bytes))
                 batch = None
                 if over or len(merge) >= size or merge.nbytes >= found.max_bytes:
                     batch = merge.take(

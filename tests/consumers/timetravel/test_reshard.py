@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from random import Random
 
@@ -146,6 +147,46 @@ def promoted(service: Service) -> None:
     with pytest.raises(ConfigError, match="run reshard with --shards 4"):
         service.planned(8)
     rolled_back(service)
+
+
+def test_half_a_journal_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """Without transactions, a call that dies while it writes leaves the first lines."""
+    service = Service(tmp_path / "svc", "jsonl", 1)
+    service.log.append(keyed(0, 120))
+    service.run()
+    service.reshard(2)
+    file = tmp_path / "svc" / "log.db" / "svc-journal-2" / "1.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+    service.shards, service.journal = 1, "svc-journal"
+    move = service.planned(2)
+    assert move.shard(0).begun
+    with pytest.raises(ConfigError, match=r"ends before record \d+: the call .* Delete the topic"):
+        move.shard(1)
+
+
+def test_journal_that_was_begun_otherwise_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has started a new shard with --new-journal before the move was whole."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+
+    def dies(name: str) -> None:
+        if name == "reshard_closed":
+            raise TransportError("it dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reshard, "reach", dies)
+        with pytest.raises(TransportError, match="dies here"):
+            service.reshard(2)
+    service.shards, service.journal = 2, "svc-journal-2"
+    stop, options = threading.Event(), {"drain": True, "new_journal": True}
+    runner.Runner(service.config(), service.log, stop, shard=1, **options).run()
+    service.shards, service.journal = 1, "svc-journal"
+    with pytest.raises(ConfigError, match="by a start with --new-journal"):
+        service.reshard(2)
 
 
 def test_of_two_calls_at_once_one_moves_the_service(
@@ -300,6 +341,20 @@ def test_skipped_records_stay_skipped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert service.prints() == other.prints()
     skipped = [e.skips for of in service.journals("svc-journal-4") for e in of if commits(e)]
     assert len([s for skips in skipped for s in skips]) == len(poison)
+
+
+def test_journal_of_small_commits_becomes_one_of_large_commits(tmp_path: Path) -> None:
+    """It is one transaction, which must not take long."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 120))
+    service.run(1)
+    config = service.config(1)
+    move = reshard.planned(config, service.log, 1, None)
+    shard = move.shard(0)
+    move.learn(shard, NOW, lambda done, total: None)
+    assert [
+        sum(r.count for r in e.ranges) for e in shard.entries if isinstance(e, CommitRecord)
+    ] == [240]
 
 
 def test_schemas_are_journaled_in_records_that_fit_their_topic(tmp_path: Path) -> None:
