@@ -107,6 +107,8 @@ class _Consumed:
         Of each input partition.
     skips
         The records of each partition that were not processed.
+    max_rows
+        The most rows that a message was allowed to have.
     """
 
     starts: dict[Partition, int]
@@ -114,6 +116,7 @@ class _Consumed:
     skips: dict[Partition, list[Skip]] = field(default_factory=dict)
     schemas: dict[int, StoredSchema] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
+    max_rows: int = 0
 
     def add(self, entry: JournalRecord) -> None:
         """Add a journal record of an old shard.
@@ -131,6 +134,7 @@ class _Consumed:
         if isinstance(entry, CommitRecord):
             self.ends |= ends_of(entry)
             self.topics |= entry.topics
+            self.max_rows = max(self.max_rows, entry.max_rows)
             for skip in entry.skips:
                 self.skips.setdefault(Partition(*skip[:2]), []).append(skip)
         elif isinstance(entry, InputsRecord):
@@ -424,7 +428,10 @@ class Move:
         total = sum(ends.values()) - sum(self._consumed.starts[p] for p in inputs)
         for batch in self._batches(shard, ends, now):
             skips = self._consumed.within(batch)
-            shard.entries.append(advance_unpublished(live, batch, max(now, live.now), skips))
+            # A message may have more rows than are allowed today.
+            most = max(self._consumed.max_rows, live.shard.spec.max_rows)
+            clock = max(now, live.now)
+            shard.entries.append(advance_unpublished(live, batch, clock, skips, max_rows=most))
             left = sum(ends.values()) - sum(live.shard.positions[p] for p in inputs)
             progress(total - left, total)
         for partition, end in ends.items():

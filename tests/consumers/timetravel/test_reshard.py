@@ -29,7 +29,8 @@ from consumers.timetravel.audit import Audit, audit
 from consumers.timetravel.relearn import learned_again, swap
 from consumers.timetravel.rollback import roll_back
 from consumers.transports.placement import murmur2
-from tests.consumers.feeds import MODEL, NOW
+from tests.consumers.arrow_tables import written as written_message
+from tests.consumers.feeds import MODEL, NOW, phishing
 from tests.consumers.snapshots.test_snapshots_trimmed import Trimmed
 from tests.consumers.timetravel.moved import MODELS, PARTITIONS, Service, fresh, keyed
 from tests.topics import remake, widen
@@ -341,6 +342,28 @@ def test_skipped_records_stay_skipped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert service.prints() == other.prints()
     skipped = [e.skips for of in service.journals("svc-journal-4") for e in of if commits(e)]
     assert len([s for skips in skipped for s in skips]) == len(poison)
+
+
+class Messages(Service):
+    """Its observations are messages with rows."""
+
+    def text(self, max_records: int = 25) -> str:
+        """At most so many rows in a message."""
+        rows = 'format = "arrow"\n[features]'
+        return super().text(max_records).replace("[features]", rows, 1)
+
+
+def test_messages_keep_the_limit_of_rows_under_which_they_were_learned(tmp_path: Path) -> None:
+    """[commit] max_records was lowered since: they are no dead letters for the new shards."""
+    pa = pytest.importorskip("pyarrow")
+    service = Messages(tmp_path, "memory", 2)
+    key = next(b"%d" % i for i in range(99) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % PARTITIONS == 3)
+    rows = [{"id": str(i), **x} for i, (x, _) in enumerate(phishing(40))]
+    message = written_message(pa.Table.from_pylist(rows))
+    service.log.append([Outgoing("obs", key, message, NOW, (), 3)])
+    service.run(40)
+    service.reshard(4)
+    assert [live.shard.view().observations for live in service.rebuilt()] == [0, 0, 0, 40]
 
 
 def test_journal_of_small_commits_becomes_one_of_large_commits(tmp_path: Path) -> None:
