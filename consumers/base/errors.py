@@ -137,8 +137,8 @@ class InputChangedError(HeadwaterError):
 
 
 RESTART = (
-    "if promote, relearn or rollback did that, start this process again, otherwise two processes "
-    "run the same shard: stop one"
+    "if promote, relearn, reshard or rollback did that, start this process again, otherwise two "
+    "processes run the same shard: stop one"
 )
 
 

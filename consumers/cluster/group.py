@@ -152,7 +152,8 @@ class ShardGroup:
         Raises
         ------
         TransportError, ConfigError
-            The first error of a shard, except fencing.
+            The first error of a shard, except fencing. Or a followed shard was moved to another
+            number of shards.
         """
         self._decided_until = time.monotonic() + DECISION_SECONDS
         try:
@@ -181,6 +182,10 @@ class ShardGroup:
             self._standbys.pop(shard).close()
         for shard in wanted - self._standbys.keys():
             self._standbys[shard] = self._follower.follow(shard)
+        for moved in filter(None, (standby.moved for standby in self._standbys.values())):
+            # Else a process that only follows would stay in the group of the new shards.
+            self._last = Health("dead", str(moved))
+            raise moved
 
     def _wanted(self, assigned: Assigned) -> set[int]:
         """The shards to follow: also those that run here only after `GRACE_SECONDS`."""

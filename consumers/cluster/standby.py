@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from consumers.base.errors import DivergedError, HeadwaterError
+from consumers.base.errors import ConfigError, DivergedError, HeadwaterError
 from consumers.base.health import Health
 from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.journal.reader import Course, course
+from consumers.service.journal_end import moved_away
 from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import DIVERGED, load, sources
 from consumers.service.replay import replay
@@ -76,6 +77,7 @@ class _Followed:
     leaving: bool = False
     over: bool = False  # an error of this program: it is no longer followed
     logged: str = ""
+    moved: ConfigError | None = None  # why the service does not continue in this journal
 
     @property
     def slow(self) -> bool:
@@ -310,6 +312,8 @@ class Follower:
             stretch = following
             self._replay(followed, transport, live, stretch)
         followed.live, followed.stretch = live, stretch
+        if live.moved is not None:
+            followed.moved = moved_away(journal, live.moved)
         if live.position >= stretch.end:
             followed.reached = live.seq
             self._publish(followed, live)
@@ -377,6 +381,11 @@ class Standby:
     def seq(self) -> int | None:
         """The journal record it has reached; None before it has reached the journal's end."""
         return self._followed.reached
+
+    @property
+    def moved(self) -> ConfigError | None:
+        """The error of a start, if the service was moved to another number of shards."""
+        return self._followed.moved
 
     @property
     def feed(self) -> StatusFeed:

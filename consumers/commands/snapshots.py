@@ -229,7 +229,7 @@ def _sign(config: Config, shard: int) -> None:
 
 def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
     """Check that it belongs to this service; else SnapshotError. Returns why a start with the
-    present settings does not use it, which `headwater relearn` may have changed."""
+    present settings does not use it, which `headwater relearn` or `reshard` may have changed."""
     from consumers.base.errors import SnapshotError
     from consumers.config import identity_difference, relearnable
     from consumers.journal.records import mark_of
@@ -241,7 +241,7 @@ def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
     if mark_of(about.entry) != about.identity or about.identity[:16] != path.parent.name:
         raise SnapshotError("of another journal than its directory's")
     different = identity_difference(about.entry.identity, config.identity())
-    if not relearnable(different):
+    if not relearnable([line for line in different if not line.startswith("scale.shards:")]):
         raise SnapshotError(f"of another configuration ({'; '.join(different)})")
     return f"of other settings ({'; '.join(different)})" if different else None
 

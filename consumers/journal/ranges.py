@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import RecordsMissingError
 from consumers.base.records import RECORD_BYTES, Batch, Partition
 from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.journal.records import CommitRecord, Range
@@ -41,7 +41,7 @@ class RangeCheck:
 
         Raises
         ------
-        TransportError
+        RecordsMissingError
             The log has changed or lost records since the commit.
         """
         self._left -= len(batch)
@@ -58,7 +58,7 @@ class RangeCheck:
         return True
 
     def end(self) -> None:
-        """Report the end of the records. TransportError if some are missing."""
+        """Report the end of the records. RecordsMissingError if some are missing."""
         if self._left > 0:
             self._compare({p: (s.count, s.value) for p, s in self._sums.items()})
 
@@ -67,7 +67,7 @@ class RangeCheck:
             partition = Partition(r.topic, r.partition)
             count, crc = found.get(partition, (0, 0))
             if count != r.count or crc != r.crc32:
-                raise TransportError(
+                raise RecordsMissingError(
                     f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records "
                     f"with checksum {r.crc32:08x}, the log now returns {count}; its records have "
                     "changed or expired, so this model cannot be rebuilt from them"

@@ -85,16 +85,17 @@ def advance(
 
 
 def advance_unpublished(
-    live: LiveShard, batch: Batch, now: int, skips: Sequence[Skip] = ()
+    live: LiveShard, batch: Batch, now: int, skips: Sequence[Skip] = (), *, max_rows: int = 0
 ) -> CommitRecord:
     """Process a batch whose outputs other shards have written. Nothing is written here.
 
     Afterwards `live` is after the returned journal record, at the next offset of its journal.
+    `max_rows` is how many rows a message may have; 0: as configured.
     """
     firsts, drift, offset = dict(live.shard.positions), live.shard.drift_change, live.position
-    outcome = live.shard.process(batch, now, skips=skips, drift=drift)
+    outcome = live.shard.process(batch, now, skips=skips, drift=drift, max_rows=max_rows)
     made = len(outcome.predictions()), len(list(outcome.dead_letters()))
-    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift)
+    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift, max_rows=max_rows)
     _move(live, entry, offset, outcome.spec.shape, batch)
     return entry
 
@@ -110,6 +111,7 @@ def _entry(
     drift: dict[str, Any] | None,
     *,
     aside: bool = False,
+    max_rows: int = 0,
 ) -> CommitRecord:
     """The journal record of a batch that was processed. `made`: predictions and dead letters."""
     shape = outcome.spec.shape
@@ -130,7 +132,7 @@ def _entry(
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
         settings=live.entry.settings,
         against=outcome.against,
-        max_rows=live.shard.spec.max_rows,
+        max_rows=max_rows or live.shard.spec.max_rows,
     )
 
 

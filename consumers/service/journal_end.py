@@ -20,7 +20,7 @@ from consumers.snapshots.locate import JournalOrigin, RemainingJournal, locate
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["check_end", "check_journal", "check_open"]
+__all__ = ["check_end", "check_journal", "check_open", "moved_away"]
 
 PAUSE_SECONDS = 1.0  # longer than a broker takes to show all parts of a commit
 
@@ -78,12 +78,17 @@ def check_open(log: Log, journal: Partition) -> None:
 def _check_open(left: RemainingJournal) -> None:
     last = left.last(left.end)
     if isinstance(last, MovedRecord):
-        raise ConfigError(
-            f"the journal {left.partition} ends with record {last.seq}: the service was moved to "
-            f"{counted(last.shards, 'shard')}, whose journal is {last.journal}. Set [scale] shards "
-            f'= {last.shards} and [journal] topic = "{last.journal}". If headwater reshard was '
-            "interrupted, run it again first, with the old configuration"
-        )
+        raise moved_away(left.partition, last)
+
+
+def moved_away(partition: Partition, last: MovedRecord) -> ConfigError:
+    """The error of a start in a journal that ends with this record."""
+    return ConfigError(
+        f"the journal {partition} ends with record {last.seq}: the service was moved to "
+        f"{counted(last.shards, 'shard')}, whose journal is {last.journal}. Set [scale] shards "
+        f'= {last.shards} and [journal] topic = "{last.journal}". If headwater reshard was '
+        "interrupted, run it again first, with the old configuration"
+    )
 
 
 def check_journal(

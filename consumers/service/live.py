@@ -20,6 +20,7 @@ from consumers.journal.records import (
     InputsRecord,
     JournalRecord,
     LaterRecord,
+    MovedRecord,
     Range,
     RelearnRecord,
     SchemasRecord,
@@ -82,6 +83,7 @@ class LiveShard:
     next journal record, `tails` the last consumed records of each partition, and `described` the
     topics as the log described them before they were compared. `loaded` are position and state
     fingerprint of the loaded snapshot, `snapshots` those for the next journal record, by position.
+    `moved` is the record that ends the journal, if the service was moved to other shards.
     """
 
     shard: Shard
@@ -107,6 +109,7 @@ class LiveShard:
     shape: OutputShape | None = None
     loaded: tuple[int, str] | None = None
     snapshots: dict[int, str] = field(default_factory=dict)
+    moved: MovedRecord | None = None
 
     def advance_past(self, entry: LaterRecord, offset: int) -> None:
         """Set number, position and clock to those after a journal record at this offset."""
@@ -129,6 +132,8 @@ def apply_skipped(
     Its dead letters stay written, so an early label among them must not be refused again.
     """
     move_inputs(entry, live)
+    if isinstance(entry, MovedRecord):
+        live.moved = entry
     if isinstance(entry, SchemasRecord):  # of a removed span too: the ids mean the same afterwards
         apply_schemas(entry, live)
     if isinstance(entry, CommitRecord):

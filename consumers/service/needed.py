@@ -8,6 +8,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.journal.records import mark_of
+from consumers.service.journal_end import check_open
 from consumers.service.recovery import inputs_of
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store
@@ -24,7 +25,8 @@ def needed(config: Config, log: Log, topics: Mapping[str, int]) -> dict[Partitio
     Raises
     ------
     ConfigError
-        A shard has no snapshot that a start would load, so every record is needed.
+        A shard has no snapshot that a start would load, so every record is needed. Or the service
+        was moved to other shards, and the snapshots of these do not say what is needed.
     """
     offsets: dict[Partition, int] = {}
     for shard in range(config.scale.shards):
@@ -37,6 +39,7 @@ def _needed(
 ) -> dict[Partition, int]:
     store, journal = open_store(config, shard), Partition(config.journal_topic, shard)
     inputs = inputs_of(config, topics, shard)
+    check_open(log, journal)
     origin = locate(config, log, journal, log.end_offsets([journal])[journal], store)
     oldest: dict[Partition, int] | None = None
     found = () if origin is None else store.of(mark_of(origin.identity)).newest(origin.objection)

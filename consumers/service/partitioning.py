@@ -66,7 +66,8 @@ def input_objections(config: Config, log: Log) -> list[str]:
     if min(counts.values()) < shards:
         out.append(
             f"[scale] shards = {shards} is more than the {min(counts.values())} partitions of "
-            f"{min(counts, key=counts.__getitem__)}: some shards would have no input"
+            f"{min(counts, key=counts.__getitem__)}: some shards would have no input; use fewer "
+            "shards, or inputs with more partitions"
         )
     if len(counts) > 1:  # a label inside its observation is always in the same shard
         out += filter(None, (_misplaced(log, topic, count) for topic, count in counts.items()))

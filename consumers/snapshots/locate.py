@@ -259,8 +259,8 @@ def _same(config: Config, identity: IdentityRecord, partition: Partition) -> Non
             if config.scale.shards > 1:
                 again += "; if relearn was interrupted, only some shards changed: run it again"
         elif [line.partition(":")[0] for line in different] == ["scale.shards"]:
-            again = "change it back and move the records with `headwater reshard`, or give this "
-            again += "one a new name"
+            again = "change it back and move the records with `headwater reshard`; if that was "
+            again += "done, set [journal] topic too, as it has printed; or give this one a new name"
         journal = partition if config.scale.shards > 1 else partition.topic
         raise ConfigError(
             f"the journal {journal} belongs to another configuration "

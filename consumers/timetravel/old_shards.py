@@ -21,7 +21,7 @@ from consumers.config import Config
 from consumers.config.units import counted
 from consumers.journal import records as journal
 from consumers.journal.reader import course, entries
-from consumers.journal.records import MovedFrom, MovedRecord
+from consumers.journal.records import IdentityRecord, MovedFrom, MovedRecord
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.partitioning import input_objections
@@ -90,7 +90,41 @@ class OldShards:
         return list(inputs_of(self.new, topics, number))
 
     def begun(self, number: int) -> bool:
-        """Whether the journal of a new shard was begun, by an earlier call."""
+        """Whether an earlier call has written the journal of a new shard.
+
+        Raises
+        ------
+        ConfigError
+            It is not that of the move, or not whole.
+        """
+        at = Partition(self.new.journal_topic, number)
+        if not self._filled(number):
+            return False
+        first, end = self.log.beginning_offsets([at])[at], self.log.end_offsets([at])[at]
+        head = next(entry for _, entry in entries(self.log, at, first, end))
+        last = max(entry.seq for _, entry in entries(self.log, at, first, end))
+        if not isinstance(head, IdentityRecord) or not self.inputs(number):
+            return True  # it was trimmed since, or the shard had nothing to learn
+        if head.moved is msgspec.UNSET:
+            raise ConfigError(
+                f"the journal {at} was begun with an empty model, by a start with --new-journal, "
+                "so the move cannot be continued; give the service a new name"
+            )
+        if last < head.moved.last:
+            raise ConfigError(
+                f"the journal {at} ends before record {head.moved.last}: the call that wrote it "
+                f"died, and {self.new.input.transport} has no transactions. Delete the topic "
+                f"{at.topic}, then run the command again"
+            )
+        return True
+
+    def check_not_begun(self, number: int) -> None:
+        """ConfigError if another call has written the journal of a new shard meanwhile."""
+        if self._filled(number):
+            at = Partition(self.new.journal_topic, number)
+            raise ConfigError(f"another call has begun the journal {at}; run reshard again")
+
+    def _filled(self, number: int) -> bool:
         topic = self.new.journal_topic
         return Partition(topic, number) in _filled(self.log, topic)
 
@@ -106,6 +140,11 @@ class OldShards:
                     "changed; run reshard again"
                 )
             replay(self.log, old.found, live, end, ahead)
+            if live.moved is not None and old.moved is None:
+                raise ConfigError(
+                    f"another call of headwater reshard has closed the journal {at} meanwhile, "
+                    "and this one has changed nothing; run the command again"
+                )
             if live.shard.champion:
                 raise ConfigError(
                     f"the challenger {live.shard.champion} became the champion meanwhile: nothing "
@@ -133,10 +172,12 @@ class OldShards:
             for old in self.shards:
                 if old.moved is None:
                     found = old.found
-                    check_journal(self.config, self.log, found.journal, found.inputs, old.store)
+                    # It also ends the transaction of a call that was killed, which would hide the
+                    # committed offsets for its time limit.
                     owner = self.log.owner(self.config.name, found.journal.number, found.inputs)
                     stack.callback(owner.close)
                     owners.append((old, owner))
+                    check_journal(self.config, self.log, found.journal, found.inputs, old.store)
             self.follow()
             check()
             for old, _ in owners:

@@ -24,6 +24,7 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.failpoints import reach
 from consumers.base.records import Batch, Partition
 from consumers.codecs.schemas import StoredSchema
+from consumers.config.sections import MOST_RECORDS
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
 from consumers.journal.reader import entries
@@ -39,7 +40,6 @@ from consumers.journal.records import (
 )
 from consumers.service.commit import advance_unpublished
 from consumers.service.live import LiveShard, Progress, Sources, apply_schemas, ends_of
-from consumers.service.pace import commit_size
 from consumers.service.recovery import begun
 from consumers.shard.batches import Skip
 from consumers.snapshots.locate import JournalOrigin
@@ -74,6 +74,8 @@ class _Consumed:
         Of each input partition.
     skips
         The records of each partition that were not processed.
+    max_rows
+        The most rows that a message was allowed to have.
     """
 
     starts: dict[Partition, int]
@@ -81,6 +83,7 @@ class _Consumed:
     skips: dict[Partition, list[Skip]] = field(default_factory=dict)
     schemas: dict[int, StoredSchema] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
+    max_rows: int = 0
 
     def add(self, entry: JournalRecord) -> None:
         """Add a journal record of an old shard.
@@ -98,6 +101,7 @@ class _Consumed:
         if isinstance(entry, CommitRecord):
             self.ends |= ends_of(entry)
             self.topics |= entry.topics
+            self.max_rows = max(self.max_rows, entry.max_rows)
             for skip in entry.skips:
                 self.skips.setdefault(Partition(*skip[:2]), []).append(skip)
         elif isinstance(entry, InputsRecord):
@@ -182,7 +186,13 @@ class Move:
                 )
 
     def shard(self, number: int) -> NewShard:
-        """A new shard that has learned nothing."""
+        """A new shard that has learned nothing.
+
+        Raises
+        ------
+        ConfigError
+            Its journal was begun, and is not that of the move.
+        """
         inputs = [p for p in self.old.inputs(number) if p in self._consumed.starts]
         journaled = Partition(self._new.journal_topic, number)
         found = replace(self.old.shards[0].found, inputs=tuple(inputs), journal=journaled)
@@ -214,7 +224,7 @@ class Move:
         Parameters
         ----------
         now
-            The clock in ms, for its journal.
+            The clock in ms when the move began, for its journal.
         progress
             Called with the records learned and the records to learn.
 
@@ -223,13 +233,19 @@ class Move:
         TransportError
             Records are missing.
         """
+        # Not before the clocks with which the old shards have consumed the records: a timestamp
+        # more than a minute ahead of the clock is ignored.
+        now = max(now, *(old.live.now for old in self.old.shards))
         self._know_schemas(shard, now)
         live, inputs = shard.live, shard.found.inputs
         ends = {p: self._consumed.ends[p] for p in inputs}
         total = sum(ends.values()) - sum(self._consumed.starts[p] for p in inputs)
         for batch in self._batches(shard, ends, now):
             skips = self._consumed.within(batch)
-            shard.entries.append(advance_unpublished(live, batch, max(now, live.now), skips))
+            # A message may have more rows than are allowed today.
+            most = max(self._consumed.max_rows, live.shard.spec.max_rows)
+            clock = max(now, live.now)
+            shard.entries.append(advance_unpublished(live, batch, clock, skips, max_rows=most))
             left = sum(ends.values()) - sum(live.shard.positions[p] for p in inputs)
             progress(total - left, total)
         for partition, end in ends.items():
@@ -240,12 +256,14 @@ class Move:
                 )
 
     def _know_schemas(self, shard: NewShard, now: int) -> None:
-        """Journal the schemas of the records that follow."""
+        """Journal the schemas of the records that follow.
+
+        Each alone, because all together may be larger than a record of the journal may be.
+        """
         live = shard.live
         known = {id_ for e in shard.entries if isinstance(e, SchemasRecord) for id_, _ in e.schemas}
-        more = sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known)
-        if more:
-            entry = SchemasRecord(live.seq + 1, max(now, live.now), live.chain, more)
+        for each in sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known):
+            entry = SchemasRecord(live.seq + 1, max(now, live.now), live.chain, [each])
             apply_schemas(entry, live)
             live.advance_past(entry, live.position)
             shard.entries.append(entry)
@@ -262,7 +280,8 @@ class Move:
         over = False
         with closing(self._log.read(starts, upto, demand=merge)) as chunks:
             while True:
-                size = commit_size(self._new.commit, live.shard, found.max_bytes, ends)
+                # Not [commit] max_records, because the whole journal is one transaction.
+                size = min(MOST_RECORDS, live.shard.records_within(found.max_bytes))
                 batch = None
                 if over or len(merge) >= size or merge.nbytes >= found.max_bytes:
                     batch = merge.take(
@@ -324,9 +343,9 @@ class Move:
         live.entry = msgspec.structs.replace(live.entry, moved=moved)
         live.identity = mark_of(live.entry)
         records = [journal.written(entry, at, entry.now) for entry in (live.entry, *shard.entries)]
+        self.old.check_not_begun(at.number)  # before a service that has started would be fenced
         with closing(self._log.owner(self._new.name, at.number, shard.found.inputs)) as owner:
-            if self.old.begun(at.number):
-                raise ConfigError(f"another call has begun the journal {at}; run reshard again")
+            self.old.check_not_begun(at.number)
             end = owner.commit(records[:-1], records[-1], live.shard.positions)
         live.position, shard.begun = end + 1, True
         reach("reshard_begun")

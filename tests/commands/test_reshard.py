@@ -44,6 +44,17 @@ def site(tmp_path: Path, capsys: Said) -> Site:
     return Site(tmp_path, capsys)
 
 
+def run_killed(site: Site, point: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process that dies at a point."""
+    return subprocess.run(
+        [sys.executable, "-m", "consumers", "reshard", str(site.path), "--shards", "4", "--yes"],
+        env={**os.environ, "HEADWATER_FAILPOINT": f"{point}:kill"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def test_reshard_shows_old_and_new_shards_and_asks_first(site: Site) -> None:
     """Without --yes nothing is written."""
     before = site.service.log.topics()
@@ -84,6 +95,7 @@ def test_service_continues_with_the_new_shards(site: Site) -> None:
     assert code == 0, said
     assert "0 records replayed" in said
     assert site.call("check")[0] == 0
+    assert main(["snapshots", "verify", str(site.path)]) == 0, "the old ones are unused, not bad"
     assert len(site.service.predictions()) == 152
 
 
@@ -105,19 +117,23 @@ def test_what_cannot_be_moved_is_one_line(site: Site, more: tuple[str, ...], wor
     assert said.count("\n") == 1
 
 
+def test_compact_keeps_what_an_interrupted_move_needs(site: Site) -> None:
+    """A timer may still call it with the old configuration, whose snapshots need less."""
+    killed = run_killed(site, "reshard_closed")
+    assert killed.returncode == -9, killed.stderr
+    code, _, said = site.call("compact", "--keep", "1ms")
+    assert code == 2
+    assert "was moved to 4 shards" in said
+    assert site.call("reshard", "--shards", "4", "--yes")[0] == 0
+
+
 POINTS = ("reshard_fenced", "reshard_closed", "reshard_begun", "snap_pre_rename")
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_kill_at_each_step_is_repaired_by_the_same_command(site: Site, point: str) -> None:
     """Nothing is lost or doubled, whatever was written before."""
-    killed = subprocess.run(
-        [sys.executable, "-m", "consumers", "reshard", str(site.path), "--shards", "4", "--yes"],
-        env={**os.environ, "HEADWATER_FAILPOINT": f"{point}:kill"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    killed = run_killed(site, point)
     assert killed.returncode == -9, killed.stderr
     site.service.log.append(keyed(120, 140))
     code, _, said = site.call("run", "--drain")

@@ -12,12 +12,14 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Partition
 from consumers.cluster import group, standby
 from consumers.cluster.group import ShardGroup
+from consumers.journal.records import CommitRecord, MovedRecord, written
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
+from consumers.snapshots.locate import RemainingJournal
 from consumers.transports import open_log
 from consumers.transports.protocol import Assigned
 from tests.consumers.feeds import config as configured
@@ -56,7 +58,7 @@ class Host:
     def _run(self) -> None:
         try:
             self.shared.run()
-        except TransportError as error:
+        except (ConfigError, TransportError) as error:
             self.error = error
 
     def end(self) -> None:
@@ -68,6 +70,18 @@ class Host:
     @property
     def state(self) -> str:
         return self.shared.health().state
+
+
+def moved(url: str) -> None:
+    """End the journal as `headwater reshard` does."""
+    log = open_log(url)
+    journal = Partition("svc-journal", 0)
+    end = log.end_offsets([journal])[journal]
+    last = RemainingJournal(log, journal, 0, end, 0).last(end)
+    assert isinstance(last, CommitRecord)
+    entry = MovedRecord(last.seq + 1, last.now, last.chain, 2, "svc-journal-2")
+    owner = log.owner("svc", 0, [Partition("obs", 0), Partition("ans", 0)])
+    owner.commit([], written(entry, journal, 0), {})
 
 
 @pytest.fixture
@@ -99,6 +113,21 @@ def said(url: str) -> int:
     log = open_log(url)
     parts = [Partition("svc-predictions", 0)]
     return log.end_offsets(parts)[parts[0]]
+
+
+def test_processes_end_when_the_service_was_moved_to_other_shards(host, url) -> None:
+    """Also one that only follows: it would stay in the group of the new shards."""
+    owner, follower = host(), host()
+    owner.group.given = frozenset({0})
+    until(lambda: said(url) == 300)
+    until(lambda: follower.state == "standby")
+
+    moved(url)
+    for each in (owner, follower):
+        until(lambda each=each: each.error is not None)
+        assert isinstance(each.error, ConfigError)
+        assert "moved to 2 shards, whose journal is svc-journal-2" in str(each.error)
+        assert (each.state, each.group.left) == ("dead", True)
 
 
 def test_what_is_given_is_run_and_what_is_taken_is_followed(host, url) -> None:

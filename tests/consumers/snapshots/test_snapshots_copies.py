@@ -112,10 +112,12 @@ def test_new_host_starts_warm_from_the_copies(make_service, url, caplog) -> None
     assert f"this host has no valid snapshot, so the copy {taken} is used" in said
 
 
+@pytest.mark.parametrize("more", [0, 200], ids=["gone", "replaced"])
 def test_host_with_an_old_snapshot_takes_a_copy_where_its_records_are_gone(
-    make_service, url
+    make_service, url, more: int
 ) -> None:
-    """A shard was here once, and went on elsewhere: then an input lost what was consumed there."""
+    """A shard was here once, and went on elsewhere: then an input lost what was consumed there, and
+    other records have their places."""
     service = make_service()
     fill(service.log, phishing(300))
     old, new = (configured(service.directory / host, service.url, url) for host in ("a", "b"))
@@ -123,6 +125,7 @@ def test_host_with_an_old_snapshot_takes_a_copy_where_its_records_are_gone(
     service.log.append(observations(1_000, 100))
     Runner(new, service.log, threading.Event(), drain=True).run()
     cut(service.log, Partition("obs", 0), 350)
+    service.log.append(observations(2_000, more))
 
     with pytest.raises(InputChangedError, match="--accept-new-topic"):
         Runner(old, service.log, threading.Event(), drain=True).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from random import Random
 
@@ -9,19 +10,29 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.commands.past import Past, write_snapshot
 from consumers.config import Config
-from consumers.journal.records import CommitRecord, JournalRecord, MovedRecord
+from consumers.journal.records import (
+    CommitRecord,
+    JournalRecord,
+    MovedRecord,
+    SchemasRecord,
+    written,
+)
 from consumers.service import runner
 from consumers.service.journal_end import check_journal
 from consumers.service.recovery import rebuild, recover, sources
 from consumers.snapshots.store import open_store
 from consumers.timetravel import old_shards, reshard
 from consumers.timetravel.audit import Audit, audit
+from consumers.timetravel.old_shards import load_old_shards
 from consumers.timetravel.relearn import learned_again, swap
+from consumers.timetravel.reshard import Move
 from consumers.timetravel.rollback import roll_back
 from consumers.transports.placement import murmur2
-from tests.consumers.feeds import MODEL, NOW
+from tests.consumers.arrow_tables import written as written_message
+from tests.consumers.feeds import MODEL, NOW, phishing
 from tests.consumers.snapshots.test_snapshots_trimmed import Trimmed
 from tests.consumers.timetravel.moved import MODELS, PARTITIONS, Service, fresh, keyed
 from tests.topics import remake, widen
@@ -70,6 +81,24 @@ def test_records_consumed_during_the_move_are_neither_lost_nor_doubled(tmp_path:
     service.run()
     assert service.prints() == fresh(tmp_path / "fresh", 4, MODEL, 240).prints()
     assert len(service.predictions()) == 228
+
+
+def test_timestamps_during_a_long_move_are_not_in_the_future(tmp_path: Path) -> None:
+    """A move may take longer than the minute by which a timestamp may be ahead of the clock."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 120))
+    service.run()
+    late = [r._replace(timestamp=r.timestamp + 120_000) for r in keyed(120, 180)]
+
+    def more() -> None:
+        service.log.append(late)
+        service.run(9)
+
+    service.reshard(4, more)
+    other = Service(tmp_path / "fresh", "memory", 4)
+    other.log.append(keyed(0, 120) + late)
+    other.run()
+    assert service.prints() == other.prints()
 
 
 def test_owner_of_an_old_shard_is_fenced(tmp_path: Path) -> None:
@@ -121,6 +150,100 @@ def promoted(service: Service) -> None:
     with pytest.raises(ConfigError, match="run reshard with --shards 4"):
         service.planned(8)
     rolled_back(service)
+
+
+def test_half_a_journal_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    """Without transactions, a call that dies while it writes leaves the first lines."""
+    service = Service(tmp_path / "svc", "jsonl", 1)
+    service.log.append(keyed(0, 120))
+    service.run()
+    service.reshard(2)
+    file = tmp_path / "svc" / "log.db" / "svc-journal-2" / "1.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+    service.shards, service.journal = 1, "svc-journal"
+    move = service.planned(2)
+    assert move.shard(0).begun
+    with pytest.raises(ConfigError, match=r"ends before record \d+: the call .* Delete the topic"):
+        move.shard(1)
+
+
+def test_journal_that_was_begun_otherwise_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has started a new shard with --new-journal before the move was whole."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+
+    def dies(name: str) -> None:
+        if name == "reshard_closed":
+            raise TransportError("it dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(old_shards, "reach", dies)
+        with pytest.raises(TransportError, match="dies here"):
+            service.reshard(2)
+    service.shards, service.journal = 2, "svc-journal-2"
+    stop, options = threading.Event(), {"drain": True, "new_journal": True}
+    runner.Runner(service.config(), service.log, stop, shard=1, **options).run()
+    service.shards, service.journal = 1, "svc-journal"
+    with pytest.raises(ConfigError, match="by a start with --new-journal"):
+        service.reshard(2)
+
+
+def test_of_two_calls_at_once_one_moves_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second has checked that the journal is open, and then the first closes it."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+    service.log.create_topic("svc-journal-8", 8)
+    move = service.planned(8)
+    new = [move.shard(n) for n in range(8)]
+    calls = []
+
+    def checked(*of: object) -> None:
+        check_journal(*of)
+        calls.append(of)
+        if len(calls) == 1:
+            service.reshard(4)
+
+    monkeypatch.setattr(old_shards, "check_journal", checked)
+    with pytest.raises(ConfigError, match=r"another call of headwater reshard has closed"):
+        move.swap(new, NOW, "", lambda done, total: None)
+    assert [type(e).__name__ for e in service.journals("svc-journal")[0]].count("MovedRecord") == 1
+    assert service.journals("svc-journal-8") == [[]] * 8
+
+
+def test_call_that_is_late_does_not_fence_the_new_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls continue the same move; the service starts before the second one is done."""
+    service = Service(tmp_path / "svc", "memory", 1)
+    service.log.append(keyed(0, 60))
+    service.run()
+
+    def dies(name: str) -> None:
+        if name == "reshard_closed":
+            raise TransportError("it dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(old_shards, "reach", dies)
+        with pytest.raises(TransportError, match="dies here"):
+            service.reshard(2)
+    late = service.planned(2)
+    new = [late.shard(n) for n in range(2)]
+    for shard in new:
+        late.learn(shard, NOW, lambda done, total: None)
+    service.reshard(2)
+    found = sources(service.config(), service.log, 0)
+    owner = service.log.owner("svc", 0, found.inputs)
+    with pytest.raises(ConfigError, match="another call has begun the journal"):
+        late.swap(new, NOW, "", lambda done, total: None)
+    owner.confirm({})  # FencedError if it was
+    owner.close()
 
 
 DEATHS = [
@@ -222,6 +345,60 @@ def test_skipped_records_stay_skipped(tmp_path: Path, monkeypatch: pytest.Monkey
     assert service.prints() == other.prints()
     skipped = [e.skips for of in service.journals("svc-journal-4") for e in of if commits(e)]
     assert len([s for skips in skipped for s in skips]) == len(poison)
+
+
+class Messages(Service):
+    """Its observations are messages with rows."""
+
+    def text(self, max_records: int = 25) -> str:
+        """At most so many rows in a message."""
+        rows = 'format = "arrow"\n[features]'
+        return super().text(max_records).replace("[features]", rows, 1)
+
+
+def test_messages_keep_the_limit_of_rows_under_which_they_were_learned(tmp_path: Path) -> None:
+    """[commit] max_records was lowered since: they are no dead letters for the new shards."""
+    pa = pytest.importorskip("pyarrow")
+    service = Messages(tmp_path, "memory", 2)
+    key = next(b"%d" % i for i in range(99) if (murmur2(b"%d" % i) & 0x7FFFFFFF) % PARTITIONS == 3)
+    rows = [{"id": str(i), **x} for i, (x, _) in enumerate(phishing(40))]
+    message = written_message(pa.Table.from_pylist(rows))
+    service.log.append([Outgoing("obs", key, message, NOW, (), 3)])
+    service.run(40)
+    service.reshard(4)
+    assert [live.shard.view().observations for live in service.rebuilt()] == [0, 0, 0, 40]
+
+
+def test_journal_of_small_commits_becomes_one_of_large_commits(tmp_path: Path) -> None:
+    """It is one transaction, which must not take long."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 120))
+    service.run(1)
+    move = Move(load_old_shards(service.config(1), service.log, 1, None))
+    shard = move.shard(0)
+    move.learn(shard, NOW, lambda done, total: None)
+    assert [
+        sum(r.count for r in e.ranges) for e in shard.entries if isinstance(e, CommitRecord)
+    ] == [240]
+
+
+def test_schemas_are_journaled_in_records_that_fit_their_topic(tmp_path: Path) -> None:
+    """The old shards have journaled them over time, in several records."""
+    service = Service(tmp_path / "svc", "memory", 2)
+    service.log.append(keyed(0, 60))
+    service.run()
+    large = StoredSchema("AVRO", " " * LARGEST_SCHEMA, (), "of the test")
+    for number, live in enumerate(service.rebuilt()):
+        found = sources(service.config(), service.log, number)
+        owner = service.log.owner("svc", number, found.inputs)
+        for seq, ids in enumerate(([number + 1], [3, 4]), start=live.seq + 1):
+            entry = SchemasRecord(seq, live.now, live.chain, [(i, large) for i in ids])
+            owner.commit([], written(entry, found.journal, NOW), {})
+        owner.close()
+    service.reshard(1)
+    found = [e for e in service.journals("svc-journal-1")[0] if isinstance(e, SchemasRecord)]
+    assert [[i for i, _ in e.schemas] for e in found] == [[1], [2], [3], [4]]
+    assert len(service.rebuilt()) == 1
 
 
 def commits(entry: JournalRecord) -> bool:
