@@ -109,8 +109,6 @@ def build(
         parameters = {
             name: _with_river(model, value, several) for name, value in parameters.items()
         }
-        if parameters.get("keys_on_disk"):
-            raise SchemaError("keys_on_disk is for Python only; remove it")
         kind = learners()[type_]
         known = list(inspect.signature(kind).parameters)
         for name in parameters:

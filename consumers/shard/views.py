@@ -15,6 +15,7 @@ from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
 from stream.join.reporters import ReportersView
+from stream.keyed import KeysView
 
 __all__ = [
     "LATEST",
@@ -408,6 +409,7 @@ class ShardView:
     imported_labels: int = 0
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
     mix: MixView | None = None
+    keys: KeysView | None = None
 
     @property
     def learning(self) -> str:

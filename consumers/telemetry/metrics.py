@@ -18,6 +18,7 @@ from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.keys import KEYS_METRICS
 from consumers.telemetry.mix import MIX_METRICS
 from consumers.telemetry.one_class import only_one_class
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
@@ -360,6 +361,7 @@ METRICS = (
     *BUDGET_METRICS,
     *REPORTER_METRICS,
     *MIX_METRICS,
+    *KEYS_METRICS,
     *CHALLENGER_METRICS,
     MetricSpec(
         "headwater_expert_weight",

@@ -346,6 +346,11 @@ class PerKeyNB(Additive):
         """The largest number of keys that get a model."""
         return self._keys.bound
 
+    @property
+    def room_in_memory(self) -> int:
+        """The largest number of keys that are in memory, if the others are in a store."""
+        return min(self._in_memory[0], self.room_for_keys)
+
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows with a key that is not a category, or with a value that differs in kind from what
         its field was learned with."""

@@ -6,6 +6,7 @@ Rule: no result depends on which keys are in memory, or on when one left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,32 @@ from stream.keyed.packed import entries_in, number_of, pack_slots, unpack_rows, 
 from stream.keyed.store import KeyStore
 from stream.keyed.table import KeyTable
 
-__all__ = ["Residents"]
+__all__ = ["KeysView", "Residents"]
 
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time
 PIECE = 4096  # keys that are packed at once, because they are copied
+
+
+@dataclass(frozen=True, slots=True)
+class KeysView:
+    """Where the keys of a learner are, for pages and metrics.
+
+    Parameters
+    ----------
+    known, in_memory
+        How many keys have a model, and how many of them are in memory.
+    loads, evictions
+        How many were read from the store since this process began, and how many left memory.
+    size
+        Bytes of the store.
+    """
+
+    known: int
+    in_memory: int
+    loads: int
+    evictions: int
+    size: int
 
 
 class Residents:
@@ -63,6 +85,11 @@ class Residents:
         self._turn = 0
         self._number, self._used = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._dirty = np.zeros(1, dtype=np.bool_)
+
+    def view(self) -> KeysView:
+        """Where the keys are now."""
+        size = 0 if self._untouched else self.store.size
+        return KeysView(self.known, len(self.codes), self.loads, self.evictions, size)
 
     def restore(self, point: Mapping[str, Any] | None, known: int, refused: int) -> None:
         """Return to a commit of the store; None: to nothing. StateError: that is impossible."""

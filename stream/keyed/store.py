@@ -15,6 +15,10 @@ class KeyStore(Protocol):
     is unusable.
     """
 
+    @property
+    def size(self) -> int:
+        """Its bytes, for people."""
+
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         """The newest row of each key; None for a key without a row."""
 

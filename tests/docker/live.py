@@ -91,10 +91,11 @@ def of_budget(query: Query) -> bool:
 
 
 def of_others(query: Query) -> bool:
-    """Whether only another service has data for it: one with [labels] reporter, that mixes, or that
-    reads mail, as in tests/telemetry; or one that ran an hour ago, as in
+    """Whether only another service has data for it: one with [labels] reporter, that mixes, that
+    has keys on disk, or that reads mail, as in tests/telemetry; or one that ran an hour ago, as in
     tests/docker/test_rules.py."""
-    names = ("headwater_reporter", "headwater_mix_", "headwater_mail_", "offset", "1d before")
+    names = ("headwater_reporter", "headwater_mix_", "headwater_keys", "headwater_mail_")
+    names += ("offset", "1d before")
     return any(name in query.expression for name in names)
 
 

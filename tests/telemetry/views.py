@@ -28,6 +28,7 @@ from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
 from stream.join.reporters import ReportersView, ReporterView
+from stream.keyed import KeysView
 
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
@@ -121,6 +122,7 @@ def view(**changed: Any) -> ShardView:
             2, 7, 3, (ReporterView("ann", 12, 7, 1, 0.9, quarantined=False),)
         ),
         "mix": MixView({1: Peer(40, 1_700_000_000_000, 12)}, {"model": 1}),
+        "keys": KeysView(1000, 100, 7, 5, 4096),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

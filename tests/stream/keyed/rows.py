@@ -16,6 +16,10 @@ class DictStore:
         self.then: dict[int, dict[str, bytes]] = {}
         self.last = 0
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.now.values()))
+
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         return [self.now.get(key) for key in keys]
 
