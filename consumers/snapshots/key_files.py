@@ -41,12 +41,13 @@ BUSY_SECONDS = 10.0  # a process that was fenced ends within that time
 AT_ONCE = 4000  # replaced rows that are looked at between two blocks
 MOST_DROPPED = 16  # intervals that may wait, if there is nothing between two blocks
 WRAP = 2**64
+DAMAGED = (sqlite3.Error, OverflowError, TypeError, ValueError)  # also a cell of another type
 FILE = re.compile("[0-9a-f]{16}", re.ASCII)
 _SCHEMA = (
     # The number of a row grows with its version. mark: a hash of name and row.
     "CREATE TABLE rows (number INTEGER PRIMARY KEY, name BLOB NOT NULL, version INTEGER NOT NULL, "
     "mark INTEGER NOT NULL, row BLOB NOT NULL)",
-    "CREATE UNIQUE INDEX by_name ON rows (name, version)",
+    "CREATE INDEX by_name ON rows (name, version, mark)",
     # Rows that are not the newest of their key: valid in the versions from since to before until.
     "CREATE TABLE replaced (number INTEGER PRIMARY KEY, since INTEGER NOT NULL, "
     "until INTEGER NOT NULL)",
@@ -137,8 +138,8 @@ class KeyFiles:
         """
         with self._errors() as db:
             fresh, replaced, again = [], [], []
-            for key, row in zip(keys, rows, strict=True):
-                name = _name(key)
+            named = ((_name(key), row) for key, row in zip(keys, rows, strict=True))
+            for name, row in sorted(named):  # neighbours in the index are on the same page
                 mark = _mark(name, row)
                 number, version, before = db.execute(_NEWEST, (name,)).fetchone() or (0, 0, 0)
                 self._digest = (self._digest + mark - before) % WRAP
@@ -245,7 +246,7 @@ class KeyFiles:
             raise TransportError("the file of keys is closed")
         try:
             yield self._db
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise TransportError(f"{self._path}: {error}") from None
 
     def _drop(self, db: sqlite3.Connection, named: set[int]) -> None:
@@ -345,7 +346,7 @@ def _name(key: str) -> bytes:
 
 
 def _mark(name: bytes, row: bytes) -> int:
-    found = blake2b(row, digest_size=8, key=blake2b(name, digest_size=16).digest())
+    found = blake2b(b"%d:%b%b" % (len(name), name, row), digest_size=8)
     return int.from_bytes(found.digest(), "little", signed=True)
 
 
@@ -364,7 +365,7 @@ def _state_errors(path: Path) -> Iterator[None]:
     """Any error as a StateError of one line: the snapshot cannot be used."""
     try:
         yield
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         why = "does not exist" if not path.exists() else f"cannot be read ({error})"
         raise StateError(f"the file of its keys, {path.name}, {why}") from None
 

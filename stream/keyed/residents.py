@@ -22,6 +22,8 @@ __all__ = ["KeysView", "Residents"]
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time
 PIECE = 4096  # keys that are packed at once, because they are copied
+LATELY = 4  # blocks: a key that was used in them will probably be used again soon
+AHEAD = 2048  # changed rows that are put after a block, so that a commit has few left
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Residents:
         fresh = self._fresh(learned, found)
         if found or fresh:
             self._load(found, fresh, table)
+        self._save(np.flatnonzero(self._dirty & (self._used <= self._turn - LATELY))[:AHEAD], table)
         changed = [slot for key in learned if (slot := self.codes.get(key)) is not None]
         self._dirty[changed] = True
 

@@ -225,7 +225,7 @@ def test_a_row_that_is_damaged_later_is_an_error_of_the_log(tmp_path: Path) -> N
     file.restore(point)
     file.commit()
     assert file._db is not None
-    file._db.execute("UPDATE rows SET row = x'00' WHERE number = 7")
+    file._db.execute("UPDATE rows SET row = x'00' WHERE name = x'6b36'")
     with pytest.raises(TransportError, match="damaged"):
         file.get(["k6"])
     file.close()

@@ -15,6 +15,7 @@ from stream import Block, PerKeyNB, Schema
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.state import State
 from stream.errors import NotSupportedError, StateError
+from stream.keyed import per_key
 from tests.stream.keyed.rows import DictStore
 
 OPS = [PREDICT, LEARN, PREDICT_THEN_LEARN]
@@ -153,6 +154,18 @@ def test_bytes_bound_the_keys_in_memory_and_not_the_keys() -> None:
     assert len(every.keys) == every.room_for_keys == 300
     assert every.overflows["keys"] == 100
     assert every.residents.evictions > 100
+
+
+def test_values_of_all_keys_are_bounded_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is that of a learner with all keys in memory."""
+    monkeypatch.setattr(per_key, "MOST_KEYS", 40)
+    some, every = (PerKeyNB(per="t", max_keys=30, keys_on_disk=True) for _ in range(2))
+    every.keep_in(DictStore(), 3)
+    for i in range(300):
+        for model in (some, every):
+            model.learn_one({"t": f"{i % 29}", "c": f"{i % 7}"}, "pq"[i % 2])
+    assert some.overflows["entries"] == every.overflows["entries"] > 50
+    assert some.to_state() == every.to_state()
 
 
 @pytest.mark.parametrize("cut", [7, 39, 48, -8])
