@@ -301,6 +301,18 @@ class KeyReader:
         self._directory = directory
         self._rows: list[tuple[str, bytes]] = []
 
+    def check(self, point: Mapping[str, Any]) -> None:
+        """Check that a version exists. Its rows are not read.
+
+        Raises
+        ------
+        StateError
+            The file is missing or cannot be read, or does not have the version.
+        """
+        path = _path(self._directory, point["file"])
+        with _state_errors(path), closing(_opened(path, "ro")) as db:
+            _check(db, point)
+
     def restore(self, point: Mapping[str, Any] | None) -> None:
         """Read and verify a version; see `KeyFiles.restore`."""
         self._rows = []

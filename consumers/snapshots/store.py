@@ -27,10 +27,12 @@ from consumers.snapshots.format import (
     parts_of,
     peek,
 )
+from consumers.snapshots.key_files import KeyReader
 from consumers.snapshots.keyed import stored_point
 from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
 from stream.data.state import State
+from stream.errors import StateError
 
 __all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
 
@@ -160,7 +162,7 @@ class SnapshotStore:
                 copied = None if place is self.local else f"{place}/{name}"
                 try:
                     about, state = read(place, name, self._key)
-                    objection = accepts(about)
+                    objection = accepts(about) or self._without_keys(state)
                 except SnapshotError as error:
                     objection = str(error)
                 else:
@@ -170,6 +172,16 @@ class SnapshotStore:
                         yield about, state
                         continue
                 self.refused.append(f"{copied or name}: {objection}")
+
+    def _without_keys(self, state: State) -> str | None:
+        """Why the keys of a state cannot be read; None if they can, or if it has all of them."""
+        point = stored_point(state)
+        try:
+            if point is not None:
+                KeyReader(self.directory).check(point)
+        except StateError as error:
+            return str(error)
+        return None
 
     def newest_after(self, position: int) -> SnapshotInfo | None:
         """The newest valid snapshot after a journal position; a copy only if this host has none."""
@@ -209,7 +221,9 @@ class SnapshotStore:
 
     def points(self) -> set[tuple[str, int]]:
         """The files of keys, and the versions in them, that the snapshots of this host name."""
-        found = (self._about(self.local, name) for name in self.local.names())
+        names = self.local.names()
+        self._abouts = {name: self._abouts[name] for name in names if name in self._abouts}
+        found = (self._about(self.local, name) for name in names)
         return {about.keys for about in found if about is not None and about.keys is not None}
 
     def _about(self, place: Place, name: str) -> SnapshotInfo | None:

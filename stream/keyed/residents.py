@@ -22,8 +22,8 @@ __all__ = ["KeysView", "Residents"]
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time
 PIECE = 4096  # keys that are packed at once, because they are copied
-LATELY = 4  # blocks: a key that was used in them will probably be used again soon
-AHEAD = 2048  # changed rows that are put after a block, so that a commit has few left
+LATELY = 2  # blocks: a key that was used in them will probably be used again soon
+AHEAD = 2**14  # changed rows that are put after a block, so that a commit has few left
 
 
 @dataclass(frozen=True, slots=True)

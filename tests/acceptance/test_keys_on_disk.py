@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consumers.base.errors import SnapshotError
 from consumers.config import load
 from consumers.service.recovery import rebuild, sources
+from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
 from consumers.snapshots.key_files import KeyFiles
 from consumers.snapshots.keyed import stored_point
@@ -18,7 +20,7 @@ from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from stream import PerKeyNB
 from stream.evaluate.progressive import progressive
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, headwater
 from tests.acceptance.test_kill import DELAY, Files
 from tests.consumers.feeds import CONFIG, Labelled
 
@@ -158,3 +160,47 @@ def test_snapshot_names_what_the_file_has(tmp_path: Path) -> None:
     keys.restore(point)
     assert keys.keys == point["keys"] > 100
     keys.close()
+
+
+def test_commands_read_the_keys(tmp_path: Path) -> None:
+    """`snapshots` verifies them, and a model file has all of them."""
+    service = files(tmp_path, records())
+    run_until(service, None)
+    config = service.config
+    listed = headwater("snapshots", "list", config)
+    verified = headwater("snapshots", "verify", config)
+    position = str(int(service.store.paths()[-1].stem[5:]))
+    copied = headwater("snapshots", "export", config, position, tmp_path / "copy.hws")
+    exported = headwater("export", config, tmp_path / "model.hw")
+    assert (listed.returncode, verified.returncode) == (0, 0), verified.stdout + verified.stderr
+    assert " bad " not in listed.stdout
+    assert copied.returncode != 0
+    assert "its keys are in a file beside it" in copied.stderr
+    assert exported.returncode == 0, exported.stderr
+    with closing(open_log(f"sqlite:{service.database}")) as log:
+        live = service.rebuilt(log)
+    assert load_model(tmp_path / "model.hw").fingerprint() == live.shard.learner.fingerprint()
+    with pytest.raises(SnapshotError, match="headwater export"):
+        load_model(service.store.paths()[-1])
+    (path,) = service.store.directory.glob("keys-*.db")
+    path.unlink()
+    assert "does not exist" in headwater("snapshots", "verify", config).stdout
+
+
+def test_rolled_back_service_continues(tmp_path: Path) -> None:
+    """A rollback writes a snapshot with all keys, and the next start moves them to disk."""
+    service = files(tmp_path, feed := records())
+    run_until(service, "snap_post_rename:kill@8")
+    with closing(open_log(f"sqlite:{service.database}")) as log:
+        journal = sources(load(service.config), log).journal
+        end = log.end_offsets([journal])[journal]
+    rolled = headwater("rollback", service.config, "--to", str(end - 5), "--yes")
+    assert rolled.returncode == 0, rolled.stdout + rolled.stderr
+    said = run_until(service, None)
+    assert "0 records replayed" in said
+    with closing(open_log(f"sqlite:{service.database}")) as log:
+        found = sources(config := load(service.config), log)
+        end = log.end_offsets([found.journal])[found.journal]
+        loaded = rebuild(config, log, found, open_store(config), end=end)
+        assert loaded.shard.fingerprint() == service.rebuilt(log).shard.fingerprint()
+    assert loaded.shard.learned < len(feed)
