@@ -282,10 +282,11 @@ class KeyFiles:
 
     def _remove(self, kept: set[str]) -> None:
         """Remove the files of which no snapshot names a version."""
-        for path in self._directory.glob("keys-*.db*"):
-            if path.name[5:21] not in kept:
-                with suppress(OSError):
-                    path.unlink()
+        for path in self._directory.glob("keys-*.db"):
+            if path.name[5:21] not in kept and not _in_use(path):
+                for ending in ("", "-wal", "-shm"):
+                    with suppress(OSError):
+                        os.unlink(f"{path}{ending}")
 
 
 class KeyReader:
@@ -362,14 +363,27 @@ def _mark(name: bytes, row: bytes) -> int:
     return int.from_bytes(found.digest(), "little", signed=True)
 
 
-def _opened(path: Path, mode: str) -> sqlite3.Connection:
+def _opened(path: Path, mode: str, seconds: float | None = None) -> sqlite3.Connection:
     url = f"file:{quote(str(path))}?mode={mode}"
+    seconds = BUSY_SECONDS if seconds is None else seconds
     db = sqlite3.connect(
-        url, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        url, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False
     )
     db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     db.execute("PRAGMA synchronous = FULL")
     return db
+
+
+def _in_use(path: Path) -> bool:
+    """Whether a process writes the file: one that took the shard over, or that was fenced."""
+    try:
+        with closing(_opened(path, "rw", 0.0)) as db:
+            db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return path.exists()
+    except sqlite3.DatabaseError:
+        return False  # damaged
+    return False
 
 
 @contextmanager

@@ -22,8 +22,7 @@ __all__ = ["KeysView", "Residents"]
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time
 PIECE = 4096  # keys that are packed at once, because they are copied
-LATELY = 2  # blocks: a key that was used in them will probably be used again soon
-AHEAD = 2**14  # changed rows that are put after a block, so that a commit has few left
+OFTEN = 1024  # keys of blocks, after which changed rows are put, so that a commit has few left
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,8 @@ class Residents:
         self.known = self.overflow = 0
         self._names: list[str] = [""]  # by slot
         self._free: list[int] = []
-        self._turn = 0
+        self._turn = self._wanted = 0
+        self._lately = 0, 0  # the turns when changed rows were put
         self._number, self._used = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._dirty = np.zeros(1, dtype=np.bool_)
 
@@ -134,9 +134,17 @@ class Residents:
         fresh = self._fresh(learned, found)
         if found or fresh:
             self._load(found, fresh, table)
-        self._save(np.flatnonzero(self._dirty & (self._used <= self._turn - LATELY))[:AHEAD], table)
+        self._write_ahead(len(wanted), table)
         changed = [slot for key in learned if (slot := self.codes.get(key)) is not None]
         self._dirty[changed] = True
+
+    def _write_ahead(self, wanted: int, table: KeyTable) -> None:
+        """Now and then put the changed rows of keys that were not used lately. The others will
+        probably change again soon."""
+        self._wanted += wanted
+        if self._wanted >= OFTEN:
+            self._save(np.flatnonzero(self._dirty & (self._used <= self._lately[0])), table)
+            self._lately, self._wanted = (self._lately[1], self._turn), 0
 
     def _fresh(self, learned: Iterable[str], found: Mapping[str, bytes]) -> list[str]:
         """The keys that are learned for the first time, in order."""
@@ -203,8 +211,7 @@ class Residents:
         leave = max(more, self.room // SHARE)
         if held > 0:
             leave = max(leave, int(np.searchsorted(np.cumsum(have), held)) + 1)
-        for at in range(0, len(gone := np.sort(old[:leave])), PIECE):
-            self._save(gone[at : at + PIECE], table)
+        self._save(gone := np.sort(old[:leave]), table)
         for slot in gone.tolist():
             del self.codes[self._names[slot]]
             self._names[slot] = ""
@@ -215,10 +222,11 @@ class Residents:
     def _save(self, slots: Ints, table: KeyTable) -> None:
         """Put the rows of slots that have changed since they were read."""
         changed = slots[self._dirty[slots]]
-        if changed.size:
-            keys = [self._names[slot] for slot in changed.tolist()]
-            self.store.put(keys, pack_slots(table, changed, self._number[changed]))
-            self._dirty[changed] = False
+        for at in range(0, changed.size, PIECE):
+            some = changed[at : at + PIECE]
+            keys = [self._names[slot] for slot in some.tolist()]
+            self.store.put(keys, pack_slots(table, some, self._number[some]))
+        self._dirty[changed] = False
 
     def outside(self, table: KeyTable) -> int:
         """How many entries the keys have, in memory or not."""
@@ -229,9 +237,7 @@ class Residents:
         """Put all changed rows, and make them durable. Returns the point for `restore`."""
         if self._untouched:
             self.restore(None, 0, 0)
-        changed = np.flatnonzero(self._dirty)
-        for at in range(0, changed.size, PIECE):
-            self._save(changed[at : at + PIECE], table)
+        self._save(np.flatnonzero(self._dirty), table)
         return self.store.commit()
 
     def take_over(self, names: Sequence[str], refused: int, table: KeyTable) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from consumers.base.errors import TransportError
@@ -45,7 +45,10 @@ def put(rng: np.random.Generator, *stores: Any, keys: int) -> None:
         store.put(names, rows)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+TRIED = (Phase.explicit, Phase.generate)  # a seed does not shrink
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None, phases=TRIED)
 @given(
     seed=st.integers(0, 10**6), keys=st.sampled_from([8, 30]), at_once=st.sampled_from([1, 4000])
 )
@@ -128,6 +131,21 @@ def test_a_new_file_replaces_one_that_no_snapshot_names(tmp_path: Path) -> None:
     file.commit()
     assert set(tmp_path.glob("keys-*.db")) == paths[1] - paths[0]
     file.close()
+
+
+def test_the_file_of_another_process_stays(tmp_path: Path) -> None:
+    """One that was fenced and has not noticed must not remove the file of its successor."""
+    fenced, successor = (Kept(tmp_path).opened() for _ in range(2))
+    for file in (fenced, successor):
+        file.restore(None)
+        file.put(["a"], [b"1"])
+    fenced.commit()
+    assert len(list(tmp_path.glob("keys-*.db"))) == 2
+    successor.commit()
+    successor.close()
+    fenced.commit()
+    assert len(list(tmp_path.glob("keys-*.db"))) == 1
+    fenced.close()
 
 
 def saved(directory: Path, rows: int = 200) -> Mapping[str, Any]:
