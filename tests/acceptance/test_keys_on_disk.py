@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from consumers.base.errors import SnapshotError
 from consumers.config import load
 from consumers.service.recovery import rebuild, sources
+from consumers.service.runner import Runner
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
 from consumers.snapshots.key_files import KeyFiles
@@ -204,3 +206,43 @@ def test_rolled_back_service_continues(tmp_path: Path) -> None:
         loaded = rebuild(config, log, found, open_store(config), end=end)
         assert loaded.shard.fingerprint() == service.rebuilt(log).shard.fingerprint()
     assert loaded.shard.learned < len(feed)
+
+
+@pytest.mark.parametrize("failpoint", ["keys_pre_commit", "keys_post_commit", "keys_mid_vacuum"])
+def test_disk_that_fails_once(tmp_path: Path, failpoint: str) -> None:
+    """The shard is discarded and starts over in the same process, from a snapshot."""
+    service = files(tmp_path, feed := records())
+    environment = {"HEADWATER_FAILPOINT": f"{failpoint}:raise@6"}
+    with Service(service.config, "--drain", environment=environment) as running:
+        assert running.wait(120) == 0, running.output
+        assert "starting over from the journal" in running.output
+        assert "snapshot not used" not in running.output
+    check(service, feed)
+
+
+def test_followed_shard_moves_its_keys_to_disk(tmp_path: Path) -> None:
+    """A standby has all keys in memory. When it takes over, it makes a file of its own."""
+    service = files(tmp_path, feed := records())
+    run_until(service, "snap_post_rename:kill@8")
+    before = set(service.store.directory.glob("keys-*.db"))
+    with closing(open_log(f"sqlite:{service.database}")) as log:
+        followed = service.rebuilt(log)
+        Runner(
+            config := load(service.config),
+            log,
+            threading.Event(),
+            drain=True,
+            warm=lambda: followed,
+        ).run()
+        learner = followed.shard.learner
+        assert isinstance(learner, PerKeyNB)
+        assert learner.residents is not None
+        assert learner.residents.known > len(learner.residents.codes)
+        found = sources(config, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        rest = rebuild(config, log, found, open_store(config), end=end)
+        assert rest.shard.fingerprint() == service.rebuilt(log).shard.fingerprint()
+    after = set(service.store.directory.glob("keys-*.db"))
+    assert len(before) == len(after) == 1  # no snapshot names the first one any more
+    assert before != after
+    check(service, feed)
