@@ -1,4 +1,4 @@
-"""A model for each key: python -m benchmarks.keys [--keys 1000000] [--write]
+"""A model for each key: python -m benchmarks.keys [--keys 1000000] [--disk] [--write]
 
 First how often `PerKeyNB` is right, beside one `MixedNB` for all keys, one with the key as one more
 category, and `PerKeyNB` with strength 0, which is a model of each key alone. Each record is
@@ -9,8 +9,12 @@ with the exponent 1.1, and the same without differences.
 
 Then a service with a million such keys on the embedded log: records a second of one process, from
 the start of the service until everything is predicted and learned, first while the keys come by
-Zipf's law, then while every key is learned once; the largest memory of the process; and the time
-that its loop waits for a copy of the state.
+Zipf's law, then while every key is learned once; and the largest memory of the process.
+
+With --disk instead: the same service with all keys in memory, and with a tenth of them in memory
+and the others on disk; at the end the keys come by Zipf's law again, when all are known. Beside
+them the time that the loop waits for a snapshot, and the bytes of a snapshot, with the file of
+keys.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,7 +40,9 @@ from benchmarks.mix import scored, stream_of
 from benchmarks.performance import show
 from consumers.base.records import Outgoing
 from consumers.config import parse
+from consumers.service.live import LiveShard
 from consumers.service.runner import Runner
+from consumers.snapshots.store import SnapshotWriter
 from consumers.transports import open_log
 from stream import Learner, MixedNB, PerKeyNB
 
@@ -56,9 +62,32 @@ tenant = "categorical"
 per = "tenant"
 max_classes = 2
 max_state_bytes = "{bytes}MiB"
+{more}
 [snapshots]
 directory = "{directory}/snapshots"
+[serve]
+enabled = false
 """
+SHARE = 10  # of so many keys one is in memory
+ON_DISK = "keys_on_disk = true"
+
+
+class Watched(Runner):
+    """Notes how long the loop waits for each snapshot."""
+
+    def _snapshot(self, live: LiveShard, writer: SnapshotWriter) -> None:
+        began = time.perf_counter()
+        super()._snapshot(live, writer)
+        self.waits = [*getattr(self, "waits", []), time.perf_counter() - began]
+
+
+class Took(NamedTuple):
+    """What a run took: seconds, those of processor time, MB, and the waits for snapshots."""
+
+    seconds: float
+    cpu: float
+    memory: float
+    waits: list[float]
 
 
 def shares(keys: int) -> NDArray[np.float64]:
@@ -151,20 +180,22 @@ def serve(text: str, directory: str, pipe: Connection) -> None:
     config = parse(text, directory=Path(directory))
     log = open_log(config.input.transport)
     began = time.perf_counter(), time.process_time()
-    Runner(config, log, threading.Event(), drain=True).run()
+    runner = Watched(config, log, threading.Event(), drain=True)
+    runner.run()
     took = time.perf_counter() - began[0], time.process_time() - began[1]
-    pipe.send((*took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    pipe.send((*took, memory, runner.waits))
 
 
-def served(text: str, directory: str) -> tuple[float, float, float]:
-    """Seconds, seconds of processor time, and MB of `serve` in a process of its own."""
+def served(text: str, directory: str) -> Took:
+    """`serve` in a process of its own."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
         target=serve, args=(text, directory, theirs)
     )
     process.start()
     theirs.close()
-    found: tuple[float, float, float] = ours.recv()
+    found = Took(*ours.recv())
     process.join()
     return found
 
@@ -178,7 +209,7 @@ def service(keys: int, records: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="headwater-keys-") as directory:
         numbers = "\n".join(f'x{j} = "numeric"' for j in range(FIELDS))
         size = 1024 + keys // 1000  # MiB
-        text = CONFIG.format(directory=directory, numbers=numbers, bytes=size)
+        text = CONFIG.format(directory=directory, numbers=numbers, bytes=size, more="")
         config, first = parse(text, directory=Path(directory)), 0
         log = open_log(config.input.transport)
         for topic in config.topics.values():
@@ -186,20 +217,67 @@ def service(keys: int, records: int) -> Iterator[str]:
         for name, chosen in (("by Zipf's law", zipf), (f"{keys:,} keys once", np.arange(keys))):
             written(log, chosen, rng, first)
             first += chosen.size
-            seconds, cpu, memory = served(text, directory)
-            per = f"{1e6 * cpu / chosen.size:.1f} µs"
-            rate = f"{chosen.size / seconds:,.0f}"
-            yield f"| {name} | {chosen.size:,} | {rate} | {per} | {memory:,.0f} MB |"
+            took = served(text, directory)
+            per = f"{1e6 * took.cpu / chosen.size:.1f} µs"
+            rate = f"{chosen.size / took.seconds:,.0f}"
+            yield f"| {name} | {chosen.size:,} | {rate} | {per} | {took.memory:,.0f} MB |"
             sys.stderr.write(f"{name}\n")
 
 
+def on_disk(keys: int, records: int) -> Iterator[str]:
+    """The rows of the table with and without keys on disk."""
+    yield (
+        "| keys | records of keys | records/s | CPU a record | largest memory | longest wait for a "
+        "snapshot | snapshot | file of keys |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    numbers = "\n".join(f'x{j} = "numeric"' for j in range(FIELDS))
+    for where, size, more in (
+        ("in memory", 1024 + keys // 1000, ""),
+        (f"one of {SHARE} in memory", max(1, 1192 * keys // SHARE // 2**20), ON_DISK),
+    ):
+        rng = np.random.default_rng(2)
+        law = shares(keys)
+        with tempfile.TemporaryDirectory(prefix="headwater-keys-") as directory:
+            text = CONFIG.format(directory=directory, numbers=numbers, bytes=size, more=more)
+            config, first = parse(text, directory=Path(directory)), 0
+            log = open_log(config.input.transport)
+            for topic in config.topics.values():
+                log.create_topic(topic, 1)
+            for name, chosen in (
+                ("by Zipf's law, new ones too", np.searchsorted(law, rng.random(records))),
+                (f"{keys:,} keys once", np.arange(keys)),
+                ("by Zipf's law, all known", np.searchsorted(law, rng.random(records))),
+            ):
+                written(log, chosen, rng, first)
+                first += chosen.size
+                took = served(text, directory)
+                yield (
+                    f"| {where} | {name} | {chosen.size / took.seconds:,.0f} "
+                    f"| {1e6 * took.cpu / chosen.size:.1f} µs | {took.memory:,.0f} MB "
+                    f"| {1000 * max(took.waits):,.0f} ms | {sizes(Path(directory))} |"
+                )
+                sys.stderr.write(f"{where}: {name}\n")
+
+
+def sizes(directory: Path) -> str:
+    """The newest snapshot and the file of keys, in MB, as two cells."""
+    newest = max(directory.glob("snapshots/**/snap-*.hws"))
+    files = sum(path.stat().st_size for path in directory.glob("snapshots/**/keys-*.db"))
+    return f"{newest.stat().st_size / 1e6:,.1f} MB | {files / 1e6:,.0f} MB"
+
+
 def main() -> None:
-    """Both tables."""
+    """Both tables, or the one with --disk."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--disk", action="store_true", help="with and without keys on disk")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
+    if options.disk:
+        show("keys --disk", on_disk(options.keys, options.records), write=options.write)
+        return
     lines = [*accuracy(), "", *service(options.keys, options.records)]
     show("keys", lines, write=options.write)
 

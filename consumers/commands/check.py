@@ -78,7 +78,9 @@ def _show_keys(learner: Learner, report: Report) -> None:
     for part in learner.with_parts():
         if isinstance(part, PerKeyNB):
             more = ""
-            if part.room_for_keys < part.max_keys:
+            if part.keys_on_disk:
+                more = f", {part.room_in_memory:,} of them in memory, the others on disk"
+            elif part.room_for_keys < part.max_keys:
                 more = "; fewer max_classes or a larger max_state_bytes leave room for more"
             report.fine(
                 "keys",

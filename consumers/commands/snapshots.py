@@ -158,7 +158,9 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
             known["about"], state = read(place.local, path.name, config.snapshots.key)
             known["unused"] = _belongs(config, known["about"], path)
             if loaded:
-                known["positions"] = dict(_loaded(config, known["about"], state).positions)
+                known["positions"] = dict(
+                    _loaded(config, known["about"], state, path.parent).positions
+                )
         except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
             known["bad"] = " ".join(str(error).split())
         out.append(Found(**known))
@@ -246,11 +248,13 @@ def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
     return f"of other settings ({'; '.join(different)})" if different else None
 
 
-def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
-    """The configured shard with this state; SnapshotError or StateError if it does not fit."""
+def _loaded(config: Config, about: SnapshotInfo, state: State, directory: Path) -> Shard:
+    """The configured shard with this state; SnapshotError or StateError if it does not fit. Keys
+    that are not in the state are read from a file in the directory."""
     from consumers.base.errors import SnapshotError
     from consumers.journal.records import defaults_of
     from consumers.shard.assembly import shard_of, with_settings
+    from consumers.snapshots.keyed import give_keys
     from stream.data.schema import Field, Schema
 
     schema, defaults = config.declared_schema, None
@@ -271,8 +275,9 @@ def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
         number=about.shard,
         defaults=defaults,
     )
+    give_keys(shard, None, directory)
     shard.load_state(state)
-    found = state if shard.pickled else shard
+    found = state if shard.pickled or about.keys is not None else shard
     if found.fingerprint() != about.fingerprint:
         raise SnapshotError("the loaded model and the saved one have different fingerprints")
     return shard
@@ -390,7 +395,7 @@ def _show(config: Config, found: Found, as_json: bool) -> None:
     header = _header(found)
     try:
         about, state = read(Directory(found.path.parent), found.path.name, config.snapshots.key)
-        header |= _known(_loaded(config, about, state).view())
+        header |= _known(_loaded(config, about, state, found.path.parent).view())
     except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
         header["refused"] = header["refused"] or " ".join(str(error).split())
     if as_json:
@@ -445,6 +450,11 @@ def _export(found: Found, file: Path, as_json: bool) -> None:
             raise ConfigError(f"{path} exists; choose another name, or remove it first")
     if found.refused is not None:
         raise SnapshotError(f"{found.path}: {found.refused}; choose another one")
+    if found.about is not None and found.about.keys is not None:
+        raise SnapshotError(
+            f"{found.path}: its keys are in a file beside it; copy the whole directory of a "
+            "stopped service, or write a model file with `headwater export`"
+        )
     # Copy the bytes; the target is read again and compared.
     data = Directory(found.path.parent).read(found.path.name)
     target = Directory(file.parent)

@@ -17,6 +17,7 @@ __all__ = [
     "FIRST_AUTO",
     "FIRST_RIVER",
     "OF_KEYS",
+    "ON_DISK",
     "PER",
     "RIVER",
     "Defaults",
@@ -28,6 +29,7 @@ __all__ = [
 RIVER = 2  # number of the rules by which models of river are made
 FIRST_RIVER = 1  # a classifier of two classes rejects a third one; also without a number
 PER, OF_KEYS = "per", "PerKeyNB"  # the parameter with the field of the key, and its learner
+ON_DISK = "keys_on_disk"  # another parameter of it
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 

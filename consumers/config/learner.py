@@ -27,6 +27,7 @@ __all__ = [
     "accepted_keys",
     "may_pickle",
     "model_types",
+    "names_deeper",
     "trusts",
     "uses_code",
     "uses_river",
@@ -95,6 +96,28 @@ def _names_river(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_names_river, value))
     return isinstance(value, str) and value.startswith(RIVER)
+
+
+def names_deeper(parameters: Mapping[str, Any], name: str) -> bool:
+    """Whether an expert among these parameters, or one of its experts, has a parameter.
+
+    Examples
+    --------
+    >>> names_deeper({"experts": [{"type": "PerKeyNB", "per": "shop"}], "alpha": 1}, "per")
+    True
+    >>> names_deeper({"per": "shop"}, "per")
+    False
+    """
+    left: list[Any] = list(parameters.values())
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping):
+            if name in value:
+                return True
+            value = list(value.values())
+        if isinstance(value, list | tuple):
+            left.extend(value)
+    return False
 
 
 def accepted_keys(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from consumers.codecs.registry import wire_format
+from consumers.config.auto import ON_DISK
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
 from consumers.config.identity import identity_difference
@@ -22,6 +23,7 @@ from consumers.config.learner import (
     ModelConfig,
     PromotionConfig,
     accepted_keys,
+    names_deeper,
 )
 from consumers.config.registry import RegistryConfig
 from consumers.config.reporters import ReportersConfig
@@ -235,6 +237,31 @@ class Config(Section):
             raise ValueError(
                 "[scale] mix and a [drift] action that restarts the model exclude each other: the "
                 'other shards would give back what it forgets; use action = "alert" or "challenger"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_stay_on_this_disk(self) -> Self:
+        others = {f"[[challenger]] {c.name}": {"": c.parameters} for c in self.challenger}
+        for where, parameters in {"an expert of [model]": self.model.parameters, **others}.items():
+            if names_deeper(parameters, ON_DISK):
+                raise ValueError(f"{where}: {ON_DISK} is a key of [model] only; remove it there")
+        if self.model.parameters.get(ON_DISK) is not True:
+            return self
+        restarts = any(monitor.action in RESTARTS for monitor in self.drift.rule.monitors)
+        for found, what, why in (
+            (self.model.bins is not None, "bins", "the models of keys have none"),
+            (self.snapshots.copy_to is not None, "[snapshots] copy_to", "a copy has no keys"),
+            (self.snapshots.key is not None, "[snapshots] key", "the rows of keys are not signed"),
+            (restarts, "a [drift] action that restarts the model", "the keys would stay"),
+        ):
+            if found:
+                raise ValueError(f"[model] {ON_DISK} excludes {what}: {why}; remove one of them")
+        if self.serve.enabled and self.http.enabled:
+            raise ValueError(
+                f"[model] {ON_DISK} and [serve] exclude each other: requests are answered by a "
+                "copy of the model, which would have all keys in memory; set [serve] enabled = "
+                "false"
             )
         return self
 

@@ -44,6 +44,8 @@ from consumers.shard.history import let_wait
 from consumers.shard.shard import Shard
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.key_files import KeyFiles
+from consumers.snapshots.keyed import give_keys, keyed_learner, saved_state
 from consumers.snapshots.locate import JournalOrigin, expired, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
@@ -139,6 +141,7 @@ def recover(
     warm: LiveShard | None = None,
     new_journal: bool = False,
     decision: Decision | None = None,
+    keys: KeyFiles | None = None,
 ) -> LiveShard:
     """Bring the shard to the journal's end. `owner` must have fenced its predecessor.
 
@@ -154,6 +157,8 @@ def recover(
         Whether to start an empty journal although the service has run before.
     decision
         The operator's decision about inputs that differ from the consumed ones.
+    keys
+        The files of keys, for a model that keeps them on disk. None: it has all keys in memory.
 
     Raises
     ------
@@ -172,17 +177,18 @@ def recover(
             check_first_start(config, log, found.journal.number, found.inputs, store)
         replaced = traces(config, log, found.inputs, store)
         end = begin(config, log, owner, found, now=now, replaced=replaced)
-        live = rebuild(config, log, found, store, end=end, progress=progress)
+        begun = _located(config, log, found, store, end)
+        live = _rebuilt(config, log, found, store, begun, end, progress, keys)
     elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
         warm.replayed, warm.rebuilt = 0, False
         try:
             replay(log, found, warm, end, ahead, progress)
-            live = warm
+            live = _moved(warm, store, keys)
         except (*DIVERGED, TransportError) as error:  # a bad snapshot, or inputs that expired
-            live = _rebuilt(config, log, found, store, origin, end, progress)
+            live = _rebuilt(config, log, found, store, origin, end, progress, keys)
             live.news += (f"the followed shard is not used: its replay fails ({_line(error)})",)
     else:
-        live = _rebuilt(config, log, found, store, origin, end, progress)
+        live = _rebuilt(config, log, found, store, origin, end, progress, keys)
     # A shard that was followed, or rebuilt by a command, has not asked the registry.
     live.shard.spec = replace(live.shard.spec, predictions_schema=found.predictions_schema)
     if origin is not None:
@@ -193,6 +199,16 @@ def recover(
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
+
+
+def _moved(warm: LiveShard, store: SnapshotStore, keys: KeyFiles | None) -> LiveShard:
+    """A shard that was followed, with its keys on disk if they should be."""
+    learner = keyed_learner(warm.shard)
+    if learner is not None and learner.residents is None and keys is not None:
+        own = store.of(warm.identity)
+        keys.place(own.directory, own.points)
+        learner.keep_in(keys)
+    return warm
 
 
 def _check_end(
@@ -216,7 +232,7 @@ def _check_end(
 def _save(config: Config, store: SnapshotStore, live: LiveShard) -> None:
     own = store.of(live.identity)
     with own.locked():
-        about = own.write(about_of(config, live), live.shard.to_state())
+        about = own.write(about_of(config, live), saved_state(live.shard))
     live.snapshots[about.position] = about.fingerprint
 
 
@@ -325,12 +341,15 @@ def _rebuilt(
     origin: JournalOrigin,
     end: int,
     progress: Progress,
+    keys: KeyFiles | None = None,
 ) -> LiveShard:
     refused: tuple[str, ...] = ()
     lost: RecordsMissingError | None = None
     if store is not None:
         own = store.of(mark_of(origin.identity))
-        for live, ahead in _from_snapshots(config, origin, found, own):
+        if keys is not None:
+            keys.place(own.directory, own.points)
+        for live, ahead in _from_snapshots(config, origin, found, own, keys=keys):
             loaded = live.position
             try:
                 replay(log, found, live, end, ahead, progress)
@@ -350,6 +369,7 @@ def _rebuilt(
     if lost is not None:
         raise lost
     live, ahead = _from_nothing(config, found, origin, refused)
+    give_keys(live.shard, keys, None)
     live.refused = refused
     replay(log, found, live, end, ahead, progress)
     return live
@@ -496,6 +516,7 @@ def _from_snapshots(
     found: Sources,
     store: SnapshotStore,
     before: int | None = None,
+    keys: KeyFiles | None = None,
 ) -> Iterator[tuple[LiveShard, Course]]:
     """The valid snapshots that the journal continues, loaded, the newest first, with the journal
     after each."""
@@ -507,6 +528,7 @@ def _from_snapshots(
 
     for about, state in store.newest(objection):
         shard = _empty(config, identity, found)
+        give_keys(shard, keys, store.directory)
         try:
             shard.load_state(state)
         except (StateError, KeyError, TypeError, ValueError) as error:

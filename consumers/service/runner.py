@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -52,6 +52,8 @@ from consumers.service.trial import TrialProcesses, pieces
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView, Subscriber
 from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.key_files import KeyFiles
+from consumers.snapshots.keyed import saved_state
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.event_logger import EventLogger
@@ -136,7 +138,7 @@ class Runner:
             max_classes=config.telemetry.max_classes,
             confusions=config.telemetry.challenger_confusion,
         )
-        self.store = open_store(config, shard)
+        self.store, self._keys = open_store(config, shard), KeyFiles()
         oldest = duration_ms(config.serve.max_age) / 1000
         self.status_feed = StatusFeed(time.time, self.health, oldest)
         self._subscribers: tuple[Subscriber, ...] = (
@@ -174,32 +176,39 @@ class Runner:
         TransportError
             The first start failed, or five starts in a row.
         """
-        failures = 0
-        while True:
-            before = self._committed()
-            try:
-                while self._life():
-                    pass  # again, with the added partitions
-                self._health = Health("stopped")
-                return self._view
-            except (FencedError, InputChangedError, JournalLostError) as error:
-                self._health = Health("dead", str(error))
-                raise
-            except UnreadableCodecError as error:
-                self._wait_for_a_restart(error)
-                return self._view
-            except TransportError as error:
-                cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
-                if cut:  # only a dead letter can be too large: its input plus headers
-                    self._largest_dead_letter = CUT_BYTES
-                failures = 1 if self._committed() != before else failures + 1
-                if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
+        with closing(self._keys):
+            failures = 0
+            while True:
+                before = self._committed()
+                try:
+                    while self._life():
+                        pass  # again, with the added partitions
+                    self._health = Health("stopped")
+                    return self._view
+                except (FencedError, InputChangedError, JournalLostError) as error:
                     self._health = Health("dead", str(error))
                     raise
-                pause = PAUSE_SECONDS * 2**failures
-                log.warning("%s; starting over from the journal in %.1f s", error, pause)
-                self._health = Health("starting", str(error))
-                self._stop.wait(pause)
+                except UnreadableCodecError as error:
+                    self._wait_for_a_restart(error)
+                    return self._view
+                except TransportError as error:
+                    cut = self._largest_dead_letter is None and isinstance(
+                        error, RecordTooLargeError
+                    )
+                    if cut:  # only a dead letter can be too large: its input plus headers
+                        self._largest_dead_letter = CUT_BYTES
+                    failures = 1 if self._committed() != before else failures + 1
+                    if (
+                        failures >= ATTEMPTS
+                        or self._stop.is_set()
+                        or (self._view is None and not cut)
+                    ):
+                        self._health = Health("dead", str(error))
+                        raise
+                    pause = PAUSE_SECONDS * 2**failures
+                    log.warning("%s; starting over from the journal in %.1f s", error, pause)
+                    self._health = Health("starting", str(error))
+                    self._stop.wait(pause)
 
     def _wait_for_a_restart(self, error: UnreadableCodecError) -> None:
         """Stay not ready until stopped, because codecs are loaded only at a start.
@@ -304,6 +313,7 @@ class Runner:
             warm=warm,
             new_journal=self._new_journal,
             decision=self._decision,
+            keys=self._keys,
         )
         self._new_journal, self._decision, self._inputs = False, None, found.inputs
         for objection in live.refused:
@@ -531,7 +541,7 @@ class Runner:
     def _snapshot(self, live: LiveShard, writer: SnapshotWriter) -> None:
         if live.shard.unsaved:
             return
-        writer.submit(about_of(self._config, live), live.shard.to_state())
+        writer.submit(about_of(self._config, live), saved_state(live.shard))
 
     def _snapshot_done(self, live: LiveShard, about: SnapshotInfo, at: float) -> None:
         live.snapshots[about.position] = about.fingerprint

@@ -88,6 +88,7 @@ class _Request(msgspec.Struct):
 def handed(config: Config) -> dict[str, Any]:
     """The configuration for a child, without any section that may hold a secret."""
     given = config.model_dump(exclude=NOT_HANDED, exclude_unset=True)
+    given["serve"] = {"enabled": False}
     if config.registry.url is not None:  # required, and never asked: the state has the schemas
         given["registry"] = {"url": "mock://"}
     return given

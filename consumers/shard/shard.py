@@ -60,6 +60,7 @@ from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
 from stream.join.join import LabelJoin
 from stream.join.reported import ReportedJoin
+from stream.keyed import keys_view
 from stream.learner.base import Learner
 
 __all__ = ["Outcome", "Shard", "ShardSpec"]
@@ -459,6 +460,7 @@ class Shard:
             imported_labels=self.spec.imported[1],
             mix=self.mix.view(),
             keys=None if keys is None else keys.frozen(),
+            keys_on_disk=keys_view(self.learner),
         )
 
     def _bad_values(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import QualityView
 from stream.join.reporters import ReportersView
+from stream.keyed import KeysView
 
 __all__ = [
     "LATEST",
@@ -412,6 +413,7 @@ class ShardView:
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
     mix: MixView | None = None
     keys: FrozenKeyScores | None = None
+    keys_on_disk: KeysView | None = None
 
     @property
     def learning(self) -> str:

@@ -199,6 +199,10 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
     SnapshotError
         The state has no champion that this version knows, or no configuration.
     """
+    if about.keys is not None:
+        raise SnapshotError(
+            "its keys are in a file beside it; `headwater export` writes a model file with all keys"
+        )
     if about.entry is None:
         raise SnapshotError("its configuration is missing; export the snapshot again")
     try:

@@ -53,7 +53,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
     processor for which kernels were compiled. `entry` is journal record 0, so that the journal may
     be trimmed up to a snapshot. `topics` are the ids of the input topics, and `tails` the last
     records of each partition; the next start recognizes the inputs by them. `shape` is that of the
-    last outputs.
+    last outputs. `keys` are the file of keys and the version in it, if keys are on disk.
     """
 
     name: str
@@ -70,6 +70,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
     topics: dict[str, str] = {}
     tails: list[Range] = []
     shape: OutputShape | None = None
+    keys: tuple[str, int] | None = None
 
 
 class _Array(msgspec.Struct, array_like=True):

@@ -27,9 +27,12 @@ from consumers.snapshots.format import (
     parts_of,
     peek,
 )
+from consumers.snapshots.key_files import KeyReader
+from consumers.snapshots.keyed import stored_point
 from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
 from stream.data.state import State
+from stream.errors import StateError
 
 __all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
 
@@ -75,7 +78,8 @@ class SnapshotStore:
         self.local = Directory(directory)
         self._copies = copies
         self._key = key
-        self._clocks: dict[str, int | None] = {}  # by name, so that each header is read once
+        # By name, so that each header is read once; None for one that cannot be read.
+        self._abouts: dict[str, SnapshotInfo | None] = {}
 
     def of(self, identity: str) -> SnapshotStore:
         """The part of one journal. Names and positions repeat, identities do not."""
@@ -105,9 +109,11 @@ class SnapshotStore:
             It could not be written or read back. Older snapshots are unchanged.
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
+        if (point := stored_point(state)) is not None:
+            about = msgspec.structs.replace(about, keys=(point["file"], point["version"]))
         name = name_of(about)
         self.local.write(name, parts_of(about, state, self._key))
-        self._clocks[name] = about.now
+        self._abouts[name] = about
         self.local.tidy()
         self._collect(self.local, name)
         return about
@@ -156,7 +162,7 @@ class SnapshotStore:
                 copied = None if place is self.local else f"{place}/{name}"
                 try:
                     about, state = read(place, name, self._key)
-                    objection = accepts(about)
+                    objection = accepts(about) or self._without_keys(state)
                 except SnapshotError as error:
                     objection = str(error)
                 else:
@@ -166,6 +172,16 @@ class SnapshotStore:
                         yield about, state
                         continue
                 self.refused.append(f"{copied or name}: {objection}")
+
+    def _without_keys(self, state: State) -> str | None:
+        """Why the keys of a state cannot be read; None if they can, or if it has all of them."""
+        point = stored_point(state)
+        try:
+            if point is not None:
+                KeyReader(self.directory).check(point)
+        except StateError as error:
+            return str(error)
+        return None
 
     def newest_after(self, position: int) -> SnapshotInfo | None:
         """The newest valid snapshot after a journal position; a copy only if this host has none."""
@@ -197,21 +213,29 @@ class SnapshotStore:
         them. Here they must not make the newest look old.
         """
         names = {_position(n): n for n in place.names() if n <= newest}
-        clocks = {position: self._clock(place, name) for position, name in names.items()}
+        found = {position: self._about(place, name) for position, name in names.items()}
+        clocks = {position: about.now if about else None for position, about in found.items()}
         for position in names.keys() - kept(clocks, self.keep, self.retention_ms):
             place.remove(names[position])
-            self._clocks.pop(names[position], None)
+            self._abouts.pop(names[position], None)
 
-    def _clock(self, place: Place, name: str) -> int | None:
-        """The journaled clock in a file, not verified."""
-        if name not in self._clocks:
+    def points(self) -> set[tuple[str, int]]:
+        """The files of keys, and the versions in them, that the snapshots of this host name."""
+        names = self.local.names()
+        self._abouts = {name: self._abouts[name] for name in names if name in self._abouts}
+        found = (self._about(self.local, name) for name in names)
+        return {about.keys for about in found if about is not None and about.keys is not None}
+
+    def _about(self, place: Place, name: str) -> SnapshotInfo | None:
+        """The description in a file, not verified."""
+        if name not in self._abouts:
             about = None
             with contextlib.suppress(SnapshotError):
                 size = header_size(place.read(name, START))
                 if 0 < size <= LARGEST_PEEK:
                     about = peek(place.read(name, START + size)[START:])
-            self._clocks[name] = about.now if about else None
-        return self._clocks[name]
+            self._abouts[name] = about
+        return self._abouts[name]
 
 
 def read(place: Place, name: str, key: str | None = None) -> tuple[SnapshotInfo, State]:

@@ -310,6 +310,34 @@ QUALITY: dict[str, list[Panel]] = {
             about="With [scale] mix only.",
         ),
     ],
+    "Keys on disk": [
+        lines(
+            "Keys with a model",
+            "short",
+            of_shard("headwater_keys", "known"),
+            of_shard("headwater_keys_in_memory", "in memory"),
+            about="With [model] keys_on_disk only.",
+        ),
+        lines(
+            "Keys read from disk",
+            "cps",
+            rates("headwater_keys_loaded_total", "shard", "shard {{shard}}"),
+            about="With [model] keys_on_disk only. If they are nearly as many as records, a larger "
+            "max_state_bytes saves time.",
+        ),
+        lines(
+            "Keys that leave memory",
+            "cps",
+            rates("headwater_keys_evicted_total", "shard", "shard {{shard}}"),
+            about="With [model] keys_on_disk only.",
+        ),
+        lines(
+            "File of keys",
+            "bytes",
+            of_shard("headwater_keys_disk_bytes"),
+            about="With [model] keys_on_disk only.",
+        ),
+    ],
     "Weights of the learners": [
         lines(
             "Weight of each learner of a mixture",

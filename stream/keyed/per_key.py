@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import Any, ClassVar, NamedTuple, cast
@@ -11,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.categories import Categories
-from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.block import LEARN, PREDICT, Block, Floats, Rows, learning, rows_used
 from stream.data.columns import MAX_FEATURES, admit, find, named, restored
-from stream.data.parameters import number, shown, whole
+from stream.data.parameters import flag, number, shown, whole
 from stream.data.rows import conflicts
 from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
 from stream.data.state import State, pack, unpack
-from stream.errors import InvalidRecordError, SchemaError, StateError
+from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
+from stream.keyed.residents import Residents
+from stream.keyed.store import KeyStore
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
 from stream.learner.additive import Additive
 from stream.learner.base import Predictions
@@ -31,6 +34,7 @@ MOST_KEYS = 2**24
 KEY_TEXT = 64  # bytes that are reserved for a key; longer ones leave room for fewer keys
 GROWS = 2  # a table at least doubles, and its old half exists until it is copied
 WEAKEST = 1e-100  # a weaker prior would underflow
+UNBOUNDED = 2**62  # bytes
 FADES = "the strengths depend on the order of the records"
 
 
@@ -80,6 +84,10 @@ class PerKeyNB(Additive):
         The largest number of keys that get a model. Records of further keys, and records without a
         key, are predicted by what all keys have in common, and only that learns them;
         ``overflows["keys"]`` counts the records of further keys.
+    keys_on_disk
+        Whether the number of keys is bounded by `max_keys` only, and not by the bytes of `limit`.
+        The bytes then bound the keys in memory; the least recently used ones are rows of a store,
+        see `keep_in`. Without a store all keys are in memory.
 
     Attributes
     ----------
@@ -152,6 +160,7 @@ class PerKeyNB(Additive):
         alpha: float = 1.0,
         var_smoothing: float = 1e-9,
         max_keys: int = 2**20,
+        keys_on_disk: bool = False,
     ) -> None:
         if not isinstance(per, str) or not per:
             raise SchemaError(f"per must name a field, got {shown(per)}")
@@ -162,11 +171,16 @@ class PerKeyNB(Additive):
         self.alpha = number("alpha", alpha, 0.0)
         self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
+        self.keys_on_disk = flag("keys_on_disk", keys_on_disk)
         self._begin()
 
     def _start(self) -> None:
-        room = self.max_keys * (PER_NAME + KEY_TEXT)
+        room = UNBOUNDED if self.keys_on_disk else self.max_keys * (PER_NAME + KEY_TEXT)
         self._keys = Dictionary(self.max_keys, room=room)
+        self._residents: Residents | None = None
+        self._source: KeyStore | None = None
+        self._in_store = False  # whether a state leaves the rows of keys there
+        self._in_memory = self.max_keys, MOST_KEYS  # keys, and entries of all of them
         self._numbers = Dictionary(MAX_FEATURES)
         self._categories = Categories()
         self._table = KeyTable()
@@ -192,14 +206,16 @@ class PerKeyNB(Additive):
 
     @property
     def keys(self) -> list[str]:
-        return list(self._keys)
+        if self._residents is None:
+            return list(self._keys)
+        return self._residents.whole(self._table, self.max_keys)[0]
 
     @property
     def overflows(self) -> dict[str, int]:
         """How many values each bound has rejected, by the bound's name."""
         return {
             **super().overflows,
-            "keys": self._keys.overflow,
+            "keys": (self._residents or self._keys).overflow,
             "features": self._numbers.overflow + self._categories.features.overflow,
             "values": self._categories.refused,
             "entries": int(self._table.entries.used[1]),
@@ -241,11 +257,63 @@ class PerKeyNB(Additive):
         >>> model.learned("shop"), model.learned("bank")
         ({'ok': 1.0}, {})
         """
-        slot = self._keys.codes.get(key, -1) + 1
-        if slot == 0:
-            return {}
-        weight = self._table.slots.weight[slot].tolist()
-        return {c: w for c, w in zip(self.classes, weight, strict=True) if w > 0.0}
+        if self._residents is not None:
+            weight = self._residents.weights(key, self._table)
+        else:
+            slot = self._keys.codes.get(key, -1) + 1
+            weight = self._table.slots.weight[slot].tolist() if slot > 0 else []
+        return {c: w for c, w in zip(self.classes, weight, strict=False) if w > 0.0}
+
+    def keep_in(self, store: KeyStore, keys: int | None = None, entries: int | None = None) -> None:
+        """Keep the keys that are not in memory in a store. No result changes.
+
+        Parameters
+        ----------
+        store
+            It belongs to this learner from now on. Its content is replaced by what this learner has
+            learned, or by `load_state` of a state that was made with `rows_in_store`.
+        keys, entries
+            How many keys may be in memory, and how many values they may have. By default as many as
+            `limit` allows.
+
+        Raises
+        ------
+        NotSupportedError
+            `keys_on_disk` is false.
+
+        Notes
+        -----
+        Before a block is predicted and learned, the rows of its keys are read. If there is no room
+        for all of its keys, it is divided. O(bytes) if the learner has learned already.
+        """
+        if not self.keys_on_disk:
+            raise NotSupportedError("only PerKeyNB(keys_on_disk=True) keeps its keys in a store")
+        room, most = self._in_memory
+        room, most = room if keys is None else keys, most if entries is None else entries
+        residents = Residents(store, room, most, self.max_keys)
+        if len(self._keys):
+            residents.take_over(self._keys.values, self._keys.overflow, self._table)
+            self._keys = self._keys.renewed(())
+        self._residents, self._source = residents, store
+
+    def read_from(self, store: KeyStore) -> None:
+        """Read the rows of keys from a store at `load_state`, and then have all in memory."""
+        self._source = store
+
+    @contextmanager
+    def rows_in_store(self) -> Iterator[None]:
+        """Have `to_state` commit the store, and leave the rows of keys there. The state has the
+        sums of all records, and names the commit. Without `keep_in` nothing changes."""
+        self._in_store = self._residents is not None
+        try:
+            yield
+        finally:
+            self._in_store = False
+
+    @property
+    def residents(self) -> Residents | None:
+        """The keys in memory; None without a store."""
+        return self._residents
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit`. The bytes of a key are reserved for all classes, so with fewer
@@ -264,15 +332,24 @@ class PerKeyNB(Additive):
                 f"one key with these fields and {max_classes} classes needs {least:,} bytes, but "
                 f"{max_bytes:,} are allowed"
             )
-        self._keys = Dictionary(keys, room=keys * (PER_NAME + KEY_TEXT))
+        entries = min(MOST_KEYS, (rest - rest // 3) // value)
         self._categories.limit(rest // 3, value)
-        self._entries = min(MOST_KEYS, (rest - rest // 3) // value)
+        if self.keys_on_disk:
+            self._in_memory = keys, entries
+        else:
+            self._keys = Dictionary(keys, room=keys * (PER_NAME + KEY_TEXT))
+            self._entries = entries
         return super().limit(max_bytes, schema, max_classes)
 
     @property
     def room_for_keys(self) -> int:
         """The largest number of keys that get a model."""
         return self._keys.bound
+
+    @property
+    def room_in_memory(self) -> int:
+        """The largest number of keys that are in memory, if the others are in a store."""
+        return min(self._in_memory[0], self.room_for_keys)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows with a key that is not a category, or with a value that differs in kind from what
@@ -288,28 +365,55 @@ class PerKeyNB(Additive):
         source, numbers = admit(self._numbers, block)
         keys, others = self._apart(block.rows)
         texts = keys[used].tolist()
-        for step in row[learned].tolist():
-            if texts[step] is not None:
-                self._keys.add(texts[step])
         coded = self._categories.admit(others, used, row[learned])
-        self._make_room(len(self._classes))
-        t = self._table
-        most = max(self._entries, int(t.entries.used[0])) + int(self._categories.sizes.sum())
-        t.make_entries(2 * learned.size * coded.column.size, most)
         x = np.ascontiguousarray(block.rows.numeric[np.ix_(used, source)])
         columns = x, numbers, np.ascontiguousarray(coded.code), coded.column
         y = label.take(block.y, mode="wrap")
-        kernels.progressive(
-            (block.op, row, y, block.w, before),
-            self._slots(texts),
-            columns,
-            self._how(),
-            t.slots,
-            t.entries,
-            t.strengths,
-            out.proba,
-            out.known,
-        )
+        start, made, known = 0, 0, before
+        while start < len(block):
+            end = self._admit_keys(texts, row, block.op, start)
+            steps, learns = slice(start, end), block.op[start:end] != PREDICT
+            t, new = self._table, 2 * int(np.count_nonzero(learns)) * coded.column.size
+            most = max(self._entries, int(t.entries.used[0])) + int(self._categories.sizes.sum())
+            t.make_entries(new, most)
+            until = made + int(np.count_nonzero(block.op[steps] != LEARN))
+            kernels.progressive(
+                (block.op[steps], row[steps], y[steps], block.w[steps], known),
+                self._slots(texts),
+                columns,
+                self._how(),
+                t.slots,
+                t.entries,
+                t.strengths,
+                out.proba[made:until],
+                out.known[made:until],
+            )
+            start, made = end, until
+            known = max(known, int(y[steps][learns].max(initial=-1)) + 1)
+
+    def _admit_keys(
+        self, texts: list[Any], row: NDArray[np.int64], op: NDArray[np.int8], start: int
+    ) -> int:
+        """Give the keys of the steps from `start` on a slot. Returns the end of those steps: all of
+        them, or as many as there is room for in memory."""
+        if self._residents is None:
+            for at in row[op != PREDICT].tolist():
+                if texts[at] is not None:
+                    self._keys.add(texts[at])
+            self._make_room(len(self._classes))
+            return len(row)
+        self._make_room(len(self._classes))
+        asked = [texts[at] for at in row.tolist()]
+        end = self._residents.stretch(asked, start)
+        learns = (op[start:end] != PREDICT).tolist()
+        wanted = list(dict.fromkeys(key for key in asked[start:end] if key is not None))
+        learned = [
+            key
+            for key, learn in zip(asked[start:end], learns, strict=True)
+            if learn and key is not None
+        ]
+        self._residents.admit(wanted, learned, self._table)
+        return end
 
     def _how(self) -> How:
         most = -1.0 if self.strength is None else float(self.strength)
@@ -326,12 +430,18 @@ class PerKeyNB(Additive):
 
     def _slots(self, texts: list[Any]) -> NDArray[np.int64]:
         """The slot of each key; 0 for those without a model."""
+        if self._residents is not None:
+            slots = self._residents.codes
+            return np.fromiter((slots.get(text, 0) for text in texts), np.int64, len(texts))
         codes = self._keys.codes
         return np.fromiter((codes.get(text, -1) + 1 for text in texts), np.int64, len(texts))
 
     def _make_room(self, classes: int) -> None:
         sizes = classes, len(self._numbers), len(self._categories.features)
-        self._table.make_room(len(self._keys) + 1, *sizes, self._keys.bound + 1)
+        slots, most = len(self._keys) + 1, self._keys.bound + 1
+        if self._residents is not None:
+            slots, most = self._table.known, self._residents.room + 1
+        self._table.make_room(slots, *sizes, most)
 
     # Reading the model.
 
@@ -351,6 +461,9 @@ class PerKeyNB(Additive):
         out = np.zeros((len(names), len(self._classes)))
         x = np.ascontiguousarray(rows.numeric[:1, source])
         columns = x, numbers, np.ascontiguousarray(coded.code), coded.column
+        if self._residents is not None and keys[0] is not None:
+            self._make_room(len(self._classes))
+            self._residents.admit([keys[0]], [], self._table)
         slot = int(self._slots(keys[:1].tolist())[0])
         t = self._table
         rest = self._how(), t.slots, t.entries, t.strengths, out
@@ -368,13 +481,48 @@ class PerKeyNB(Additive):
     # State.
 
     def _export(self) -> State:
-        keys = State({"refused": self._keys.overflow}, pack(self._keys))
-        numbers = State(named(self._numbers))
-        parts = {"keys": keys, "numbers": numbers, "categories": self._categories.export()}
-        return State.join({**parts, "table": self._table.export()})
+        names, table = self._keys.values, self._table
+        keys: dict[str, Any] = {"refused": self._keys.overflow}
+        if self._residents is not None:
+            keys["refused"] = self._residents.overflow
+            if self._in_store:
+                known, outside = self._residents.known, self._residents.outside(table)
+                point = dict(self._residents.commit(table))
+                keys["stored"] = {"point": point, "known": known, "entries": outside}
+                table = table.first_only()
+            else:
+                names, table = self._residents.whole(table, self.max_keys)
+        parts = {
+            "keys": State(keys, pack(names)),
+            "numbers": State(named(self._numbers)),
+            "categories": self._categories.export(),
+            "table": table.export(ordered=self.keys_on_disk),
+        }
+        return State.join(parts)
 
     def _restore(self, state: State) -> None:
         keys, refused = state.nested("keys"), state.nested("keys").header["refused"]
+        if type(refused) is not int or refused < 0:
+            raise StateError("expected the number of rejected keys")
+        names = self._names_in(keys)
+        self._keys = self._keys.renewed(names, refused)
+        self._numbers = restored(self._numbers, state.nested("numbers"))
+        self._categories.restore(state.nested("categories"))
+        if {*self._numbers} & {*self._categories.features}:
+            raise StateError("expected one kind of each field, got numbers and categories of one")
+        sizes = self._categories.sizes
+        shape = len(names) + 1, len(self._classes), len(self._numbers)
+        self._table.restore(state.nested("table"), *shape, sizes)
+        if int(self._table.entries.used[0]) > self._entries + int(sizes.sum()):
+            raise StateError("its keys have more values than there is room for; allow more bytes")
+        if "stored" in keys.header:
+            self._restore_stored(keys.header["stored"], refused)
+        elif self._residents is not None:
+            self._residents.take_over(names, refused, self._table)
+            self._keys = self._keys.renewed(())
+
+    def _names_in(self, keys: State) -> list[str]:
+        """The names of the keys in memory."""
         arrays = {"lengths": keys.array("lengths", np.int64, 1)}
         arrays["bytes"] = keys.array("bytes", np.uint8, 1)
         lengths = arrays["lengths"]
@@ -386,15 +534,21 @@ class PerKeyNB(Additive):
                 f"it has models of {len(names):,} keys, and there is room for "
                 f"{self._keys.bound:,}; allow more bytes or more keys"
             )
-        if len(set(names)) < len(names) or type(refused) is not int or refused < 0:
-            raise StateError("expected distinct keys and the number of rejected ones")
-        self._keys = self._keys.renewed(names, refused)
-        self._numbers = restored(self._numbers, state.nested("numbers"))
-        self._categories.restore(state.nested("categories"))
-        if {*self._numbers} & {*self._categories.features}:
-            raise StateError("expected one kind of each field, got numbers and categories of one")
-        sizes = self._categories.sizes
-        shape = len(names) + 1, len(self._classes), len(self._numbers)
-        self._table.restore(state.nested("table"), *shape, sizes)
-        if int(self._table.entries.used[0]) > self._entries + int(sizes.sum()):
-            raise StateError("its keys have more values than there is room for; allow more bytes")
+        if len(set(names)) < len(names):
+            raise StateError("expected distinct keys")
+        return names
+
+    def _restore_stored(self, stored: Mapping[str, Any], refused: int) -> None:
+        """Take over the rows of keys that are in the store, or read all of them."""
+        point, known, entries = stored["point"], stored["known"], stored["entries"]
+        if not 0 <= known <= self.max_keys or not 0 <= entries <= MOST_KEYS:
+            raise StateError("expected a number of keys, and of their values")
+        if self._source is None:
+            raise StateError("its keys are in a store, and this learner has no store")
+        residents = self._residents or Residents(self._source, 1, 1, self.max_keys)
+        residents.restore(point, known, refused)
+        self._table.entries.used[2] = entries
+        if self._residents is None:
+            names, self._table = residents.whole(self._table, self.max_keys)
+            self._keys = self._keys.renewed(names, refused)
+            self._table.entries.used[2] = 0

@@ -23,6 +23,7 @@ __all__ = ["KeyTable", "entry_bytes", "slot_bytes"]
 Ints = NDArray[np.int64]
 GRID = len(kernels.GRID)
 LEAST_PLACES = 16
+LOW = kernels.VALUE_BITS + kernels.FEATURE_BITS  # bits of a tag below the slot
 MOST_RECORDS = 2**62
 
 
@@ -56,7 +57,7 @@ class KeyTable:
             np.zeros((1, 0, 0)),
             np.zeros(0, dtype=np.int64),
         )
-        self.entries = Entries(np.zeros(0, dtype=np.int64), none, _places(0), np.zeros(2, np.int64))
+        self.entries = Entries(np.zeros(0, dtype=np.int64), none, _places(0), np.zeros(3, np.int64))
         evidence = np.zeros(GRID + 2), np.zeros((0, GRID)), np.zeros((0, GRID))
         self.strengths = Strengths(*evidence, np.zeros((1, GRID)), np.zeros(1, np.int64))
         self.known = 1
@@ -84,6 +85,66 @@ class KeyTable:
             categories=_padded(g.categories, (categories, *grid)),
         )
 
+    def make_slots(self, slots: int, most_slots: int) -> None:
+        """Make room for this many slots. The number of classes and features stays."""
+        s = self.slots
+        sizes = s.weight.shape[1], s.anchor.shape[1], s.seen.shape[1]
+        self.make_room(slots, *sizes, most_slots)
+
+    def clear(self, slots: Ints) -> None:
+        """Set the sums of slots to 0. Their entries stay."""
+        for name in Slots._fields[:-1]:
+            getattr(self.slots, name)[slots] = 0.0
+
+    def owners(self) -> Ints:
+        """The slot of each entry."""
+        found: Ints = self.entries.tag[: int(self.entries.used[0])] >> LOW
+        return found
+
+    def add_entries(self, tag: Ints, counts: Floats) -> None:
+        """Add entries, int64 (n,) and float64 (n, C) with at most as many classes as there are."""
+        first = int(self.entries.used[0])
+        self.make_entries(tag.size, first + tag.size)
+        e, end = self.entries, first + tag.size
+        e.tag[first:end] = tag
+        e.counts[first:end, : counts.shape[1]] = counts
+        e.used[0] = end
+        kernels.place_from(first, e)
+
+    def drop_entries(self, slots: Ints) -> None:
+        """Remove the entries of slots. They count as those of keys that are not in memory."""
+        gone = np.zeros(len(self.slots.weight), dtype=np.bool_)
+        gone[slots] = True
+        kept, e = ~gone[self.owners()], self.entries
+        before, used = int(e.used[0]), int(np.count_nonzero(kept))
+        if used == before:
+            return
+        e.tag[:used], e.counts[:used] = e.tag[:before][kept], e.counts[:before][kept]
+        e.counts[used:before] = 0.0
+        e.used[0], e.used[2] = used, e.used[2] + before - used
+        e.place.fill(0)
+        kernels.place_from(0, e)
+
+    def first_only(self) -> KeyTable:
+        """A copy with slot 0 only. Its entries count as all that there are."""
+        out, s = KeyTable(), self.slots
+        sizes = s.weight.shape[1], s.anchor.shape[1], s.seen.shape[1]
+        out.make_room(1, *sizes, 1)
+        for name in Slots._fields[:-1]:
+            getattr(out.slots, name)[0] = getattr(s, name)[0]
+        out.slots.values[:] = s.values
+        out.strengths = Strengths._make(array.copy() for array in self.strengths)
+        mine = np.flatnonzero(self.owners() == 0)
+        out.add_entries(self.entries.tag[mine], self.entries.counts[mine])
+        out.entries.used[1] = self.entries.used[1]
+        return out
+
+    def keep_first(self) -> None:
+        """Keep slot 0 only. All other entries count as those of keys that are not in memory."""
+        first, total = self.first_only(), int(self.entries.used[0] + self.entries.used[2])
+        self.slots, self.entries, self.known = first.slots, first.entries, 1
+        self.entries.used[2] = total - int(self.entries.used[0])
+
     def make_entries(self, more: int, most: int) -> None:
         """Make room for up to `more` new entries, of at most `most`."""
         e, classes = self.entries, self.slots.weight.shape[1]
@@ -95,16 +156,19 @@ class KeyTable:
         counts = _padded(e.counts, (room, classes))
         self.entries = Entries(_padded(e.tag, (room,)), counts, place, e.used)
         if place is not e.place:
-            kernels.place_all(self.entries)
+            kernels.place_from(0, self.entries)
 
-    def export(self) -> State:
-        """The state without spare room."""
+    def export(self, *, ordered: bool = False) -> State:
+        """The state without spare room. `ordered`: with the entries in the order of their tags."""
         used, e = int(self.entries.used[0]), self.entries
         slots = {
             name: array if name == "values" else array[: self.known]
             for name, array in self.slots._asdict().items()
         }
         entries = {"tag": e.tag[:used], "counts": e.counts[:used]}
+        if ordered:
+            order = np.argsort(e.tag[:used])
+            entries = {name: array[order] for name, array in entries.items()}
         return State({"refused": int(e.used[1])}, {**slots, **entries, **self.strengths._asdict()})
 
     def restore(self, state: State, slots: int, classes: int, numbers: int, sizes: Ints) -> None:
@@ -149,9 +213,9 @@ class KeyTable:
         self.slots = Slots._make([*(floats[name] for name in Slots._fields[:-1]), values])
         fits = [floats[name] for name in Strengths._fields[:-1]]
         self.strengths = Strengths._make([*fits, records])
-        used = np.array([tag.size, _refused(state.header)], dtype=np.int64)
+        used = np.array([tag.size, _refused(state.header), 0], dtype=np.int64)
         self.entries = Entries(tag, counts, _places(tag.size), used)
-        kernels.place_all(self.entries)
+        kernels.place_from(0, self.entries)
 
 
 def _places(entries: int) -> NDArray[np.int32]:

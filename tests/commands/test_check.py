@@ -422,3 +422,21 @@ def test_room_for_classes_is_noted_where_it_may_matter(
 
     main(["check", str(config)])
     assert ("max_state_bytes has room for" in capsys.readouterr().out) is noted
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_room_for_keys_is_shown(on_disk: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """How many get a model, and how many of them are in memory."""
+    model = 'per = "shop"\nmax_classes = 2\nmax_state_bytes = "1MiB"\nmax_keys = 50_000\n'
+    more = "keys_on_disk = true\n[serve]\nenabled = false\n" if on_disk else ""
+    text = CONFIG.replace('type = "GaussianNB"\n', model + more)
+    check(configure(text + '[features]\nshop = "categorical"\nprice = "numeric"\n'), create=True)
+
+    (line,) = [line for line in lines(capsys) if " keys: " in line]
+    room = line.split("for up to ")[1]
+    if on_disk:
+        assert room.startswith("50,000 values, ")
+        in_memory = int(room.split("values, ")[1].split(" ")[0].replace(",", ""))
+        assert 1000 < in_memory < 10_000
+    else:
+        assert 1000 < int(room.split(" ")[0].replace(",", "")) < 10_000

@@ -103,6 +103,53 @@ def test_wrong_value_is_one_line_with_key_expectation_and_value(extra: str, expe
     assert expected in message
 
 
+ON_DISK = 'per = "t"\nkeys_on_disk = true\n'
+NO_REQUESTS = "[serve]\nenabled = false\n"
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        (ON_DISK, "set [serve] enabled = false"),
+        (
+            ON_DISK + NO_REQUESTS + '[snapshots]\ncopy_to = "file:///mnt"\n',
+            "copy_to: a copy has no",
+        ),
+        (ON_DISK + NO_REQUESTS + "[model.bins]\n", "excludes bins"),
+        (
+            ON_DISK + NO_REQUESTS + '[snapshots]\nkey = "${env:HEADWATER_TEST_PASSWORD}"\n',
+            "the rows of keys are not signed",
+        ),
+        (
+            ON_DISK
+            + NO_REQUESTS
+            + '[drift]\naction = "reset"\ndetectors = [{on = "error", type = "ADWIN"}]\n',
+            "a [drift] action that restarts the model",
+        ),
+        (
+            'experts = ["MixedNB", {type = "PerKeyNB", keys_on_disk = true}]\n',
+            "an expert of [model]: keys_on_disk is a key of [model] only",
+        ),
+        (
+            '[[challenger]]\nname = "rival"\ntype = "PerKeyNB"\nkeys_on_disk = true\n',
+            "[[challenger]] rival: keys_on_disk is a key of [model] only",
+        ),
+    ],
+)
+def test_keys_on_disk_exclude_what_needs_all_keys(
+    extra: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one sentence, before the service starts."""
+    monkeypatch.setenv("HEADWATER_TEST_PASSWORD", "a secret of many letters")
+    assert expected in problem(SMALLEST + extra)
+
+
+def test_keys_on_disk_without_requests() -> None:
+    """Without a page there are no requests either."""
+    for off in (NO_REQUESTS, "[http]\nenabled = false\n"):
+        assert parse(SMALLEST + ON_DISK + off).model.parameters["keys_on_disk"] is True
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -46,6 +46,8 @@ BATCHES = "tests/transports/test_kafka_batches.py"
 BACKFILL = "tests/consumers/backfill"
 MIX = "tests/stream/mix/test_mixed.py"
 KEYED = "tests/stream/keyed/test_per_key.py"
+STORED = "tests/stream/keyed/test_store.py"
+KEY_FILES = "tests/consumers/snapshots/test_key_files.py"
 DUE = "tests/consumers/service/test_pace.py"
 MIXES = "tests/consumers/service/test_mix.py"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
@@ -600,6 +602,41 @@ MUTANTS = (
         "        if int(self._table.entries.used[0]) > self._entries + int(sizes.sum()):\n",
         "        if False:\n",
         (f"{KEYED}::test_state_of_a_larger_model_is_refused_with_the_reason",),
+    ),
+    Mutant(
+        "a key that leaves memory takes its changes to the store",
+        "stream/keyed/residents.py",
+        "        self._dirty[changed] = True\n",
+        "        self._dirty[changed[:1]] = True\n",
+        (f"{STORED}::test_a_learner_with_a_store_equals_one_in_memory",),
+    ),
+    Mutant(
+        "entries of keys that are not in memory count",
+        "stream/keyed/table.py",
+        "        e.used[0], e.used[2] = used, e.used[2] + before - used\n",
+        "        e.used[0] = used\n",
+        (f"{STORED}::test_values_of_all_keys_are_bounded_wherever_they_are",),
+    ),
+    Mutant(
+        "a row that a kept snapshot needs is not removed",
+        "consumers/snapshots/key_files.py",
+        "        gone = [(number,) for number, since, until in found if until <= upto]\n",
+        "        gone = [(number,) for number, since, until in found]\n",
+        (f"{KEY_FILES}::test_every_named_version_is_there",),
+    ),
+    Mutant(
+        "rows after a snapshot are removed when it is loaded",
+        "consumers/snapshots/key_files.py",
+        '                db.execute("DELETE FROM rows WHERE number > ?", (last,))\n',
+        "",
+        (f"{KEY_FILES}::test_every_named_version_is_there",),
+    ),
+    Mutant(
+        "the file of keys is durable before the snapshot that names it",
+        "consumers/snapshots/key_files.py",
+        '            db.execute("COMMIT")\n',
+        '            db.execute("SAVEPOINT later")\n',
+        (f"{KEY_FILES}::test_every_named_version_is_there",),
     ),
     Mutant(
         "a snapshot that is due waits for the writer and stays due",

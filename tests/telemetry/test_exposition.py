@@ -187,7 +187,7 @@ def test_a_scrape_of_300_classes_stays_small() -> None:
     confusion = rng.integers(0, 9, (300, 300))
     labels = [f"class {i}" for i in range(300)]
     # A budget and costs of decisions exclude each other; few services have reporters or keys.
-    absent = {"budget": None, "reporters": None, "mix": None, "keys": None}
+    absent = {"budget": None, "reporters": None, "mix": None, "keys": None, "keys_on_disk": None}
     told = {"quality": quality(labels, confusion.tolist()), **absent}
     _, registry = telemetry(view(**told))
 

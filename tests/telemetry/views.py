@@ -29,6 +29,7 @@ from stream.evaluate.key_scores import FrozenKeyScores, KeyScore, KeyScoresView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
 from stream.join.reporters import ReportersView, ReporterView
+from stream.keyed import KeysView
 
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 BAD = KeyScore("bad", 900, 0.6, 0.9, 0.7, 0.3, worse=True)
@@ -125,6 +126,7 @@ def view(**changed: Any) -> ShardView:
         ),
         "keys": FrozenKeyScores.of(KEYS),
         "mix": MixView({1: Peer(40, 1_700_000_000_000, 12)}, {"model": 1}),
+        "keys_on_disk": KeysView(1000, 100, 7, 5, 4096),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

@@ -11,7 +11,8 @@ weight of the records with feature j. values int64 (E,): how many values of a fe
 
 Counts of categories are entries, so that a key pays only for the values it has: tag int64 (n,)
 names slot, feature and value; counts float64 (n, C); place int32 (2^k,) is a hash table of entries
-by tag, 0 where it is free; used int64 (2,): the number of entries, and how many were refused.
+by tag, 0 where it is free; used int64 (3,): the number of entries, how many were refused, and how
+many belong to keys that are not in memory.
 """
 
 from __future__ import annotations
@@ -115,9 +116,9 @@ def placed(number: int, e: Any) -> None:
 
 
 @kernel
-def place_all(e: Any) -> None:
-    """Put all entries into an empty hash table."""
-    for number in range(e.used[0]):
+def place_from(first: int, e: Any) -> None:
+    """Put the entries from `first` on into the hash table."""
+    for number in range(first, e.used[0]):
         placed(number, e)
 
 
@@ -375,7 +376,7 @@ def learn(row: Any, slot: int, c: int, w: float, bound: int, s: Any, e: Any) -> 
             continue
         at = entry(slot, j, v, e)
         if at < 0:
-            if slot > 0 and e.used[0] >= bound:
+            if slot > 0 and e.used[0] + e.used[2] >= bound:
                 e.used[1] += 1
                 continue
             at = e.used[0]

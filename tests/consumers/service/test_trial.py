@@ -233,6 +233,15 @@ def test_configuration_arrives_as_it_was_written() -> None:
     assert came.kafka == {}
 
 
+def test_keys_on_disk_arrive_without_the_answers_that_exclude_them() -> None:
+    """The child has all keys in memory, and answers no requests."""
+    text = RICH.replace('type="KNNClassifier"\nwindow=500', 'per="t"\nkeys_on_disk=true')
+    text = text.replace('action="forget"', "") + "[serve]\nenabled=false\n"
+    config = parse(text.replace("corrections=true,", ""))
+
+    assert arrived(config).model == config.model
+
+
 def everything(directory: Path, monkeypatch: pytest.MonkeyPatch, variant: str) -> Config:
     """A configuration with every key."""
     place(directory, monkeypatch.setenv)

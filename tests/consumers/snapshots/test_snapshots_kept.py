@@ -172,4 +172,4 @@ def test_nothing_is_known_any_more_of_what_was_removed(tmp_path: Path) -> None:
     for position in range(1, 9):
         store.write(at(position, START + position), state())
 
-    assert len(store._clocks) == len(store.paths()) <= 3
+    assert len(store._abouts) == len(store.paths()) <= 3

@@ -36,6 +36,7 @@ KEYED = {
     "whole": PerKeyNB(per="words", strength=ALL),
     "unsmoothed": PerKeyNB(per="words", alpha=0, var_smoothing=0),
     "few": PerKeyNB(per="words", max_keys=3),
+    "on disk": PerKeyNB(per="words", keys_on_disk=True),
 }
 
 
