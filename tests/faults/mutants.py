@@ -45,6 +45,7 @@ UNPACKING = "tests/kafka/test_unpacking.py"
 BATCHES = "tests/transports/test_kafka_batches.py"
 BACKFILL = "tests/consumers/backfill"
 MIX = "tests/stream/mix/test_mixed.py"
+RESHARD = "tests/consumers/timetravel/test_reshard.py"
 KEYED = "tests/stream/keyed/test_per_key.py"
 STORED = "tests/stream/keyed/test_store.py"
 KEY_FILES = "tests/consumers/snapshots/test_key_files.py"
@@ -637,6 +638,27 @@ MUTANTS = (
         '            db.execute("COMMIT")\n',
         '            db.execute("SAVEPOINT later")\n',
         (f"{KEY_FILES}::test_every_named_version_is_there",),
+    ),
+    Mutant(
+        "a start looks whether the service was moved before it fences anybody",
+        "consumers/service/runner.py",
+        "        check_open(self._log, found.journal)\n",
+        "",
+        (f"{RESHARD}::test_start_with_the_old_number_is_refused_before_it_fences_anybody",),
+    ),
+    Mutant(
+        "of two moves at once one ends",
+        "consumers/timetravel/old_shards.py",
+        "            if live.moved is not None and old.moved is None:\n",
+        "            if False:\n",
+        (f"{RESHARD}::test_of_two_calls_at_once_one_moves_the_service",),
+    ),
+    Mutant(
+        "a new shard skips the records that the old one skipped",
+        "consumers/timetravel/reshard.py",
+        "            skips = self._consumed.within(batch)\n",
+        "            skips = []\n",
+        (f"{RESHARD}::test_skipped_records_stay_skipped",),
     ),
     Mutant(
         "a snapshot that is due waits for the writer and stays due",
