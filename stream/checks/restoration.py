@@ -37,9 +37,14 @@ def saved_state_is_a_copy(learner: Learner) -> None:
     data = records(learner, seed=15)
     model = learner.clone()
     model.learn_many(data.xs[:40], data.ys[:40])
+    unlearns = "unlearning_is_the_inverse_of_learning" not in learner.not_applicable
+    if unlearns:
+        model.unlearn_one(data.xs[39], data.ys[39])
     state = model.to_state()
     before = state.fingerprint()
     model.learn_many(data.xs[40:], data.ys[40:])
+    if unlearns:
+        model.unlearn_one(data.xs[-1], data.ys[-1])
     restored = learner.clone().load_state(state)
     restored.learn_many(data.xs[40:], data.ys[40:])
     claim(state.fingerprint() == before, "a learner wrote to a state it had given away")

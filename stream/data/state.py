@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -146,8 +147,8 @@ class State:
         return State(header, arrays)
 
     def copy(self) -> State:
-        """A copy with its own arrays, so that the original may change."""
-        return State(self.header, {k: v.copy() for k, v in self.arrays.items()})
+        """A copy with its own header and arrays, so that the original may change."""
+        return State(deepcopy(dict(self.header)), {k: v.copy() for k, v in self.arrays.items()})
 
     def array(self, name: str, dtype: Any, ndim: int) -> NDArray[Any]:
         """A checked, writable copy of array `name`.

@@ -27,7 +27,6 @@ class Mutant(NamedTuple):
 OWNER = "consumers/transports/kafka/owner.py"
 OPTIONS = "consumers/transports/kafka/options.py"
 REPLAY = "consumers/service/replay.py"
-JOURNAL = "consumers/journal/records.py"
 LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
@@ -200,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay compares its records with those that were consumed",
-        JOURNAL,
+        "consumers/journal/ranges.py",
         "            if count != r.count or crc != r.crc32:\n",
         "            if False:\n",
         (f"{RECOVERED}::test_input_that_has_changed_since_stops_the_replay",),
@@ -313,8 +312,8 @@ MUTANTS = (
     Mutant(
         "a replay begins with the imported model",
         "consumers/service/recovery.py",
-        "_empty(config, identity, found, _imported(config, origin, refused))",
-        "_empty(config, identity, found)",
+        "begun(config, identity, found, _imported(config, origin, refused))",
+        "begun(config, identity, found)",
         (f"{IMPORTING}::test_service_continues_the_model_from_its_first_record",),
     ),
     Mutant(

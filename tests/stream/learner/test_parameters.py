@@ -76,6 +76,7 @@ BAD: dict[str, list[Any]] = {
     "per": ["", 5, None, [1], {"a": 1}, True, nan, HUGE],
     "strength": [bad for bad in [*NO_NUMBER, -1.0, 1e200] if bad is not None],
     "max_keys": NO_WHOLE,
+    "keys_on_disk": NO_FLAG,
     "priors": NO_PRIORS,
     "ridge": [*NO_NUMBER, None, -1e-9],
     "scale": NO_CHOICE,
