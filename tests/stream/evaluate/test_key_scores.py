@@ -165,7 +165,7 @@ def added(table: KeyScores, part: list[tuple[str | None, int, int, float]]) -> N
     table.add(keys, *columns, kernels.losses(np.array(p, dtype=np.float64)))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.integers(1, 1500), max_size=8),
     st.integers(0, 5),
