@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -163,7 +162,8 @@ def _found(
                 # An id may have been used before; those of the last horizon are duplicates.
                 if record.timestamp > ids[id_] - shard.spec.horizon:
                     known = out.get(id_)
-                    out[id_] = min(filter(None, (known, record)), key=attrgetter("offset"))
+                    if known is None or record.offset < known.offset:
+                        out[id_] = record
     return list(out.values())
 
 

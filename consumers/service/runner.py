@@ -177,38 +177,36 @@ class Runner:
             The first start failed, or five starts in a row.
         """
         with closing(self._keys):
-            failures = 0
-            while True:
-                before = self._committed()
-                try:
-                    while self._life():
-                        pass  # again, with the added partitions
-                    self._health = Health("stopped")
-                    return self._view
-                except (FencedError, InputChangedError, JournalLostError) as error:
+            return self._lives()
+
+    def _lives(self) -> ShardView | None:
+        """Live until stopped, drained or fenced; again after each error that may pass."""
+        failures = 0
+        while True:
+            before = self._committed()
+            try:
+                while self._life():
+                    pass  # again, with the added partitions
+                self._health = Health("stopped")
+                return self._view
+            except (FencedError, InputChangedError, JournalLostError) as error:
+                self._health = Health("dead", str(error))
+                raise
+            except UnreadableCodecError as error:
+                self._wait_for_a_restart(error)
+                return self._view
+            except TransportError as error:
+                cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
+                if cut:  # only a dead letter can be too large: its input plus headers
+                    self._largest_dead_letter = CUT_BYTES
+                failures = 1 if self._committed() != before else failures + 1
+                if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
                     self._health = Health("dead", str(error))
                     raise
-                except UnreadableCodecError as error:
-                    self._wait_for_a_restart(error)
-                    return self._view
-                except TransportError as error:
-                    cut = self._largest_dead_letter is None and isinstance(
-                        error, RecordTooLargeError
-                    )
-                    if cut:  # only a dead letter can be too large: its input plus headers
-                        self._largest_dead_letter = CUT_BYTES
-                    failures = 1 if self._committed() != before else failures + 1
-                    if (
-                        failures >= ATTEMPTS
-                        or self._stop.is_set()
-                        or (self._view is None and not cut)
-                    ):
-                        self._health = Health("dead", str(error))
-                        raise
-                    pause = PAUSE_SECONDS * 2**failures
-                    log.warning("%s; starting over from the journal in %.1f s", error, pause)
-                    self._health = Health("starting", str(error))
-                    self._stop.wait(pause)
+                pause = PAUSE_SECONDS * 2**failures
+                log.warning("%s; starting over from the journal in %.1f s", error, pause)
+                self._health = Health("starting", str(error))
+                self._stop.wait(pause)
 
     def _wait_for_a_restart(self, error: UnreadableCodecError) -> None:
         """Stay not ready until stopped, because codecs are loaded only at a start.

@@ -325,27 +325,10 @@ class KeyReader:
             _check(db, point)
             self._rows = list(_verified(db, point))
 
-    @property
-    def size(self) -> int:
-        """Bytes of the rows in memory."""
-        return sum(len(row) for _, row in self._rows)
-
     def rows(self) -> Iterator[tuple[str, bytes]]:
         """All keys with their rows, once."""
         rows, self._rows = self._rows, []
         yield from rows
-
-    def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Not used: all keys are in memory."""
-        raise NotImplementedError
-
-    def put(self, keys: Sequence[str], rows: Sequence[bytes]) -> None:
-        """Not used: nothing is written."""
-        raise NotImplementedError
-
-    def commit(self) -> Mapping[str, Any]:
-        """Not used: nothing is written."""
-        raise NotImplementedError
 
 
 def _path(directory: Path, name: str) -> Path:

@@ -7,7 +7,7 @@ If the process dies then, a later call continues: closed journals stay closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +21,7 @@ from consumers.config import Config
 from consumers.config.units import counted
 from consumers.journal import records as journal
 from consumers.journal.reader import course, entries
-from consumers.journal.records import IdentityRecord, MovedFrom, MovedRecord
+from consumers.journal.records import IdentityRecord, JournalRecord, MovedFrom, MovedRecord
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.partitioning import input_objections
@@ -97,12 +97,11 @@ class OldShards:
         ConfigError
             It is not that of the move, or not whole.
         """
-        at = Partition(self.new.journal_topic, number)
-        if not self._filled(number):
+        at, written = self._written(number)
+        head = next(written, None)
+        if head is None:
             return False
-        first, end = self.log.beginning_offsets([at])[at], self.log.end_offsets([at])[at]
-        head = next(entry for _, entry in entries(self.log, at, first, end))
-        last = max(entry.seq for _, entry in entries(self.log, at, first, end))
+        last = max((entry.seq for entry in written), default=head.seq)
         if not isinstance(head, IdentityRecord) or not self.inputs(number):
             return True  # it was trimmed since, or the shard had nothing to learn
         if head.moved is msgspec.UNSET:
@@ -120,13 +119,16 @@ class OldShards:
 
     def check_not_begun(self, number: int) -> None:
         """ConfigError if another call has written the journal of a new shard meanwhile."""
-        if self._filled(number):
-            at = Partition(self.new.journal_topic, number)
+        at, written = self._written(number)
+        if next(written, None) is not None:
             raise ConfigError(f"another call has begun the journal {at}; run reshard again")
 
-    def _filled(self, number: int) -> bool:
-        topic = self.new.journal_topic
-        return Partition(topic, number) in _filled(self.log, topic)
+    def _written(self, number: int) -> tuple[Partition, Iterator[JournalRecord]]:
+        """The journal of a new shard, and its records; none if it does not exist."""
+        at = Partition(self.new.journal_topic, number)
+        known = self.log.describe([at.topic]).get(at.topic)
+        there = known is not None and number < known.partitions
+        return at, _records(self.log, at) if there else iter(())
 
     def follow(self) -> None:
         """Let the old shards learn what the service has consumed since."""
@@ -312,8 +314,14 @@ def _filled(log: Log, topic: str) -> list[Partition]:
     """The partitions of a journal that have a record."""
     known = log.describe([topic]).get(topic)
     parts = [Partition(topic, n) for n in range(0 if known is None else known.partitions)]
-    firsts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
-    return [p for p in parts if next(entries(log, p, firsts[p], ends[p]), None) is not None]
+    return [p for p in parts if next(_records(log, p), None) is not None]
+
+
+def _records(log: Log, journaled: Partition) -> Iterator[JournalRecord]:
+    """The records of a journal."""
+    first = log.beginning_offsets([journaled])[journaled]
+    end = log.end_offsets([journaled])[journaled]
+    return (entry for _, entry in entries(log, journaled, first, end))
 
 
 def _check_topic(config: Config, log: Log, new: Config, *, resumed: bool) -> None:

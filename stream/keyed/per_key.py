@@ -20,8 +20,8 @@ from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
 from stream.data.state import State, pack, unpack
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
-from stream.keyed.residents import Residents
-from stream.keyed.store import KeyStore
+from stream.keyed.residents import Residents, all_in_memory
+from stream.keyed.store import KeyRows, KeyStore
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
 from stream.learner.additive import Additive
 from stream.learner.base import Predictions
@@ -178,7 +178,7 @@ class PerKeyNB(Additive):
         room = UNBOUNDED if self.keys_on_disk else self.max_keys * (PER_NAME + KEY_TEXT)
         self._keys = Dictionary(self.max_keys, room=room)
         self._residents: Residents | None = None
-        self._source: KeyStore | None = None
+        self._source: KeyRows | None = None
         self._in_store = False  # whether a state leaves the rows of keys there
         self._in_memory = self.max_keys, MOST_KEYS  # keys, and entries of all of them
         self._numbers = Dictionary(MAX_FEATURES)
@@ -296,7 +296,7 @@ class PerKeyNB(Additive):
             self._keys = self._keys.renewed(())
         self._residents, self._source = residents, store
 
-    def read_from(self, store: KeyStore) -> None:
+    def read_from(self, store: KeyRows) -> None:
         """Read the rows of keys from a store at `load_state`, and then have all in memory."""
         self._source = store
 
@@ -543,12 +543,13 @@ class PerKeyNB(Additive):
         point, known, entries = stored["point"], stored["known"], stored["entries"]
         if not 0 <= known <= self.max_keys or not 0 <= entries <= MOST_KEYS:
             raise StateError("expected a number of keys, and of their values")
+        if self._residents is not None:
+            self._residents.restore(point, known, refused)
+            self._table.entries.used[2] = entries
+            return
         if self._source is None:
             raise StateError("its keys are in a store, and this learner has no store")
-        residents = self._residents or Residents(self._source, 1, 1, self.max_keys)
-        residents.restore(point, known, refused)
-        self._table.entries.used[2] = entries
-        if self._residents is None:
-            names, self._table = residents.whole(self._table, self.max_keys)
-            self._keys = self._keys.renewed(names, refused)
-            self._table.entries.used[2] = 0
+        self._source.restore(point)
+        rows = dict(self._source.rows())
+        names, self._table = all_in_memory(rows, self._table, self.max_keys)
+        self._keys = self._keys.renewed(names, refused)

@@ -17,7 +17,7 @@ from stream.keyed.packed import entries_in, number_of, pack_slots, unpack_rows, 
 from stream.keyed.store import KeyStore
 from stream.keyed.table import KeyTable
 
-__all__ = ["KeysView", "Residents"]
+__all__ = ["KeysView", "Residents", "all_in_memory"]
 
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time
@@ -44,6 +44,25 @@ class KeysView:
     loads: int
     evictions: int
     size: int
+
+
+def all_in_memory(
+    rows: dict[str, bytes], table: KeyTable, bound: int
+) -> tuple[list[str], KeyTable]:
+    """All keys in the order of first learning, and a table with a slot for each in it.
+
+    The sums of all records are those of `table`, which does not change. `rows` is emptied.
+    """
+    names = sorted(rows, key=lambda name: number_of(rows[name]))
+    out = table.first_only()
+    out.make_slots(len(names) + 1, bound + 1)
+    for at in range(0, len(names), PIECE):
+        some_names = names[at : at + PIECE]
+        places = np.arange(at + 1, at + 1 + len(some_names))
+        found = unpack_rows([rows.pop(name) for name in some_names], places, out)
+        if (found != places).any():
+            raise StateError("the rows of the keys are damaged: two keys have one number")
+    return names, out
 
 
 class Residents:
@@ -257,16 +276,7 @@ class Residents:
             some = slots[at : at + PIECE]
             packed = pack_slots(table, some, self._number[some])
             rows.update(zip([self._names[slot] for slot in some.tolist()], packed, strict=True))
-        names = sorted(rows, key=lambda name: number_of(rows[name]))
-        out = table.first_only()
-        out.make_slots(len(names) + 1, bound + 1)
-        for at in range(0, len(names), PIECE):
-            some_names = names[at : at + PIECE]
-            places = np.arange(at + 1, at + 1 + len(some_names))
-            found = unpack_rows([rows.pop(name) for name in some_names], places, out)
-            if (found != places).any():
-                raise StateError("the rows of the keys are damaged: two keys have one number")
-        return names, out
+        return all_in_memory(rows, table, bound)
 
     def weights(self, key: str, table: KeyTable) -> list[float]:
         """The weight of each class of a key; none if it is not known."""
