@@ -21,15 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.performance import show
-from consumers.backfill.joined import check_joinable, joined
+from consumers.backfill.joined import begin_joined, check_joinable, joined
 from consumers.base.records import Outgoing
 from consumers.cluster.fleet import Fleet
 from consumers.commands.past import Past, write_snapshot
 from consumers.commands.run import make_own_topics
 from consumers.config import Config, parse
-from consumers.service.importing import import_model
 from consumers.service.live import LiveShard, Sources
-from consumers.service.recovery import rebuild
 from consumers.snapshots.store import open_store
 from consumers.timetravel.old_shards import OldShards, load_old_shards
 from consumers.timetravel.reshard import Move
@@ -136,12 +134,8 @@ def moved(settings: Config, shards: int, *, merge: bool) -> Took:
 def _merge(old: OldShards, log: Log) -> None:
     old.close(_now(), "")
     for number in range(old.new.scale.shards):
-        new, store = joined(old, number), open_store(old.new, number)
-        begin = old.new, log, new.found, store, new.model
-        import_model(*begin, now=_now(), new_journal=True, history=new.history)
-        at = new.found.journal
-        live = rebuild(old.new, log, new.found, store, end=log.end_offsets([at])[at])
-        _snapshot(old, log, new.found, live)
+        new = joined(old, number)
+        _snapshot(old, log, new.found, begin_joined(old, new, _now()))
 
 
 def _snapshot(old: OldShards, log: Log, found: Sources, live: LiveShard) -> None:

@@ -1,4 +1,4 @@
-"""Fewer shards by merging the models of the old ones. Nothing is written here.
+"""Fewer shards by merging the models of the old ones.
 
 Nothing is learned again, so the inputs need not have the records any more, except those that still
 wait for their counterpart. Scores start empty.
@@ -22,16 +22,18 @@ from consumers.codecs.registry import wire_format
 from consumers.config.auto import DEFAULTS
 from consumers.config.units import counted
 from consumers.journal import waiting
-from consumers.service.importing import HistoryToImport, ModelToImport, checked
-from consumers.service.live import Sources
+from consumers.service.importing import HistoryToImport, ModelToImport, checked, import_model
+from consumers.service.live import LiveShard, Sources
+from consumers.service.recovery import rebuild
 from consumers.shard.models import one_vs_rest
 from consumers.shard.shard import Shard
 from consumers.snapshots.exported import model_file_of
+from consumers.snapshots.store import open_store
 from consumers.timetravel.old_shards import OldShard, OldShards
 from consumers.transports.protocol import Log
 from stream.data.schema import Schema
 
-__all__ = ["Joined", "check_joinable", "joined"]
+__all__ = ["Joined", "begin_joined", "check_joinable", "joined"]
 
 
 class Joined(NamedTuple):
@@ -104,6 +106,23 @@ def joined(old: OldShards, number: int) -> Joined:
         moved=old.origin,
     )
     return Joined(found, _model(old, number, parts), history, len(records), lost)
+
+
+def begin_joined(old: OldShards, new: Joined, now: int) -> LiveShard:
+    """Begin the journal of a new shard. The old ones are closed. Returns the shard.
+
+    Raises
+    ------
+    ConfigError
+        Its journal is not empty, or its inputs hold labels of another kind.
+    FencedError, TransportError
+        From the log. The journal shows whether it was begun; repeat the call.
+    """
+    at = new.found.journal
+    store = open_store(old.new, at.number)
+    begin = old.new, old.log, new.found, store, new.model
+    import_model(*begin, now=now, new_journal=True, history=new.history)
+    return rebuild(old.new, old.log, new.found, store, end=old.log.end_offsets([at])[at])
 
 
 def _model(old: OldShards, number: int, parts: Sequence[OldShard]) -> ModelToImport:

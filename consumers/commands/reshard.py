@@ -143,10 +143,7 @@ def _joined(
     old: OldShards, result: dict[str, Any], reason: str, progress: Progress, *, yes: bool
 ) -> None:
     """Merge the models of the old shards; with `yes` move the service."""
-    from consumers.backfill.joined import check_joinable, joined
-    from consumers.service.importing import import_model
-    from consumers.service.recovery import rebuild
-    from consumers.snapshots.store import open_store
+    from consumers.backfill.joined import begin_joined, check_joinable, joined
 
     check_joinable(old)
     if yes:
@@ -159,14 +156,9 @@ def _joined(
         new = joined(old, number)
         result["waiting"] += new.waiting
         result["lost"] += new.lost
-        if not yes:
-            continue
-        store = open_store(old.new, number)
-        begin = old.new, old.log, new.found, store, new.model
-        import_model(*begin, now=_now(), new_journal=True, history=new.history)
-        at = new.found.journal
-        live = rebuild(old.new, old.log, new.found, store, end=old.log.end_offsets([at])[at])
-        _snapshot(old, new.found, live, result, progress)
+        if yes:
+            live = begin_joined(old, new, _now())
+            _snapshot(old, new.found, live, result, progress)
 
 
 def _now() -> int:

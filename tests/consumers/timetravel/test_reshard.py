@@ -38,6 +38,20 @@ from tests.consumers.timetravel.moved import MODELS, PARTITIONS, Service, fresh,
 from tests.topics import remake, widen
 
 
+def dying(service: Service, monkeypatch: pytest.MonkeyPatch, point: str, shards: int) -> None:
+    """A move that dies at this point."""
+
+    def dies(name: str) -> None:
+        if name == point:
+            raise TransportError("it dies here")
+
+    with monkeypatch.context() as patch:
+        for module in (old_shards, reshard):
+            patch.setattr(module, "reach", dies)
+        with pytest.raises(TransportError, match="dies here"):
+            service.reshard(shards)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_moved_service_is_one_that_always_had_these_shards(tmp_path: Path, seed: int) -> None:
     """Same state, and the same bytes of every later prediction; earlier predictions stay."""
@@ -176,14 +190,7 @@ def test_journal_that_was_begun_otherwise_is_refused(
     service.log.append(keyed(0, 60))
     service.run()
 
-    def dies(name: str) -> None:
-        if name == "reshard_closed":
-            raise TransportError("it dies here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(old_shards, "reach", dies)
-        with pytest.raises(TransportError, match="dies here"):
-            service.reshard(2)
+    dying(service, monkeypatch, "reshard_closed", 2)
     service.shards, service.journal = 2, "svc-journal-2"
     stop, options = threading.Event(), {"drain": True, "new_journal": True}
     runner.Runner(service.config(), service.log, stop, shard=1, **options).run()
@@ -225,14 +232,7 @@ def test_call_that_is_late_does_not_fence_the_new_service(
     service.log.append(keyed(0, 60))
     service.run()
 
-    def dies(name: str) -> None:
-        if name == "reshard_closed":
-            raise TransportError("it dies here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(old_shards, "reach", dies)
-        with pytest.raises(TransportError, match="dies here"):
-            service.reshard(2)
+    dying(service, monkeypatch, "reshard_closed", 2)
     late = service.planned(2)
     new = [late.shard(n) for n in range(2)]
     for shard in new:
@@ -307,14 +307,7 @@ def test_new_number_is_refused_until_the_move_is_whole(
     service.log.append(keyed(0, 60))
     service.run()
 
-    def dies(name: str) -> None:
-        if name == "reshard_begun":
-            raise TransportError("it dies here")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(reshard, "reach", dies)
-        with pytest.raises(TransportError, match="dies here"):
-            service.reshard(4)
+    dying(service, monkeypatch, "reshard_begun", 4)
     service.shards, service.journal = 4, "svc-journal-4"
     service.run_one(0)
     for number in (1, 2, 3):
