@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream.errors import StateError
 
-__all__ = ["State", "pack", "unpack"]
+__all__ = ["State", "distinct_texts", "pack", "unpack"]
 
 
 @dataclass(frozen=True)
@@ -190,3 +190,26 @@ def unpack(arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
         out.append(data[at : at + length].decode("utf-8", "surrogatepass"))
         at += length
     return out
+
+
+def distinct_texts(state: State) -> list[str]:
+    """The texts of a state that `pack` has made into arrays, if they are distinct.
+
+    Raises
+    ------
+    StateError
+        They are damaged, or not distinct.
+
+    Examples
+    --------
+    >>> distinct_texts(State({}, pack(["b", "a"])))
+    ['b', 'a']
+    """
+    lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
+    if (lengths < 0).any() or int(lengths.sum()) != data.size:
+        raise StateError("expected the texts of the keys, got another number of bytes")
+    found = unpack({"lengths": lengths, "bytes": data})
+    texts = [text for text in found if text is not None]
+    if len(set(texts)) < len(texts):
+        raise StateError("expected distinct keys")
+    return texts

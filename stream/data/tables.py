@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["columns_for", "grown", "rows_for"]
+__all__ = ["columns_for", "grown", "padded", "rows_for"]
 
 
 def grown(needed: int, have: int, most: int) -> int:
@@ -21,12 +21,7 @@ def grown(needed: int, have: int, most: int) -> int:
 
 def columns_for(a: NDArray[Any], rows: int, classes: int, most: int) -> NDArray[Any]:
     """`a`, or a copy with at least this many rows and with columns for these classes."""
-    shape = max(rows, a.shape[0]), grown(classes, a.shape[1], most)
-    if shape == a.shape:
-        return a
-    out = np.zeros(shape, dtype=a.dtype)
-    out[: a.shape[0], : a.shape[1]] = a
-    return out
+    return padded(a, (max(rows, a.shape[0]), grown(classes, a.shape[1], most)))
 
 
 def rows_for(a: NDArray[Any], shape: tuple[int, ...], most: int) -> NDArray[Any]:
@@ -49,3 +44,12 @@ def rows_for(a: NDArray[Any], shape: tuple[int, ...], most: int) -> NDArray[Any]
     out = np.zeros((rows, *shape[1:]), dtype=a.dtype)
     out[tuple(slice(0, k) for k in a.shape)] = a
     return out[: shape[0]]
+
+
+def padded(a: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`a`, or a copy of this shape with zeros where `a` has nothing."""
+    if a.shape == shape:
+        return a
+    out = np.zeros(shape, dtype=a.dtype)
+    out[tuple(map(slice, a.shape))] = a
+    return out

@@ -8,7 +8,7 @@ over the keys): a key with one record is never among the worst by chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from math import log
 from typing import Any, NamedTuple, Self
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import PREDICT, Floats
-from stream.data.state import State, pack, unpack
-from stream.data.tables import grown
+from stream.data.state import State, distinct_texts, pack
+from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.labelled import LabelledPredictions
@@ -349,7 +349,7 @@ class KeyScores:
         """
         header = state.header
         sums, counts = state.array("sums", np.float64, 2), state.array("counts", np.int64, 2)
-        names = _names(state)
+        names = distinct_texts(state)
         if sums.shape != (len(names), SUMS) or counts.shape != (len(names), COUNTS):
             raise StateError(f"expected the scores of {len(names)} keys, got {sums.shape}")
         if header["per"] != self.per or len(names) > MOST_SCORED:
@@ -372,20 +372,4 @@ def compile_key_scores() -> None:
 
 def _copy(array: NDArray[Any], room: int) -> NDArray[Any]:
     """A copy with this many rows, of which the new ones are 0."""
-    if room == len(array):
-        return array.copy()
-    out = np.zeros((room, array.shape[1]), dtype=array.dtype)
-    out[: len(array)] = array
-    return out
-
-
-def _names(state: State) -> list[str]:
-    """The keys of a state, which are distinct."""
-    lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
-    if (lengths < 0).any() or int(lengths.sum()) != data.size:
-        raise StateError("expected the texts of the keys, got another number of bytes")
-    found: Iterable[str | None] = unpack({"lengths": lengths, "bytes": data})
-    names = [name for name in found if name is not None]
-    if len(set(names)) < len(names):
-        raise StateError("expected distinct keys")
-    return names
+    return array.copy() if room == len(array) else padded(array, (room, array.shape[1]))

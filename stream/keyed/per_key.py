@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.parameters import flag, number, shown, whole
 from stream.data.rows import conflicts
 from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
-from stream.data.state import State, pack, unpack
+from stream.data.state import State, distinct_texts, pack
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
 from stream.keyed.residents import Residents, all_in_memory
@@ -523,19 +523,12 @@ class PerKeyNB(Additive):
 
     def _names_in(self, keys: State) -> list[str]:
         """The names of the keys in memory."""
-        arrays = {"lengths": keys.array("lengths", np.int64, 1)}
-        arrays["bytes"] = keys.array("bytes", np.uint8, 1)
-        lengths = arrays["lengths"]
-        if (lengths < 0).any() or int(lengths.sum()) != arrays["bytes"].size:
-            raise StateError("expected the texts of the keys, got another number of bytes")
-        names = cast("list[str]", unpack(arrays))
+        names = distinct_texts(keys)
         if len(names) > self._keys.bound:
             raise StateError(
                 f"it has models of {len(names):,} keys, and there is room for "
                 f"{self._keys.bound:,}; allow more bytes or more keys"
             )
-        if len(set(names)) < len(names):
-            raise StateError("expected distinct keys")
         return names
 
     def _restore_stored(self, stored: Mapping[str, Any], refused: int) -> None:

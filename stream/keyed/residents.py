@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.tables import padded
 from stream.errors import StateError
 from stream.keyed.packed import entries_in, number_of, pack_slots, unpack_rows, weights_of
 from stream.keyed.store import KeyStore
@@ -210,10 +211,7 @@ class Residents:
         size = len(table.slots.weight)
         if size > self._used.size:
             for name in ("_number", "_used", "_dirty"):
-                old = getattr(self, name)
-                new = np.zeros(size, dtype=old.dtype)
-                new[: old.size] = old
-                setattr(self, name, new)
+                setattr(self, name, padded(getattr(self, name), (size,)))
 
     def _make_room(self, keys: int, entries: int, table: KeyTable) -> None:
         """Have the least recently used keys leave, if the room for keys or entries is exceeded."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream.data.block import Floats
 from stream.data.state import State
-from stream.data.tables import grown
+from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.keyed._kernels import slots as kernels
 from stream.keyed._kernels.slots import Entries, Slots, Strengths
@@ -78,11 +78,11 @@ class KeyTable:
         )
         # One after the other, so that only one old array exists beside its copy.
         for name, shape in zip(Slots._fields, shapes, strict=True):
-            self.slots = self.slots._replace(**{name: _padded(getattr(self.slots, name), shape)})
+            self.slots = self.slots._replace(**{name: padded(getattr(self.slots, name), shape)})
         g, grid = self.strengths, (GRID,)
         self.strengths = g._replace(
-            numbers=_padded(g.numbers, (numbers, *grid)),
-            categories=_padded(g.categories, (categories, *grid)),
+            numbers=padded(g.numbers, (numbers, *grid)),
+            categories=padded(g.categories, (categories, *grid)),
         )
 
     def make_slots(self, slots: int, most_slots: int) -> None:
@@ -153,8 +153,8 @@ class KeyTable:
         if (room, classes) == e.counts.shape and e.place.size >= 2 * room:
             return
         place = e.place if e.place.size >= 2 * room else _places(room)
-        counts = _padded(e.counts, (room, classes))
-        self.entries = Entries(_padded(e.tag, (room,)), counts, place, e.used)
+        counts = padded(e.counts, (room, classes))
+        self.entries = Entries(padded(e.tag, (room,)), counts, place, e.used)
         if place is not e.place:
             kernels.place_from(0, self.entries)
 
@@ -222,15 +222,6 @@ def _places(entries: int) -> NDArray[np.int32]:
     """An empty hash table for that many entries, at most half full."""
     size = max(LEAST_PLACES, 1 << (2 * entries - 1).bit_length()) if entries else LEAST_PLACES
     return np.zeros(size, dtype=np.int32)
-
-
-def _padded(a: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """`a`, or a copy of this shape with zeros where `a` has nothing."""
-    if a.shape == shape:
-        return a
-    out = np.zeros(shape, dtype=a.dtype)
-    out[tuple(map(slice, a.shape))] = a
-    return out
 
 
 def _finite(state: State, name: str, shape: tuple[int, ...]) -> Floats:
