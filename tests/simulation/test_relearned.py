@@ -11,7 +11,7 @@ import pytest
 from consumers.service import replay
 from tests.simulation.relearned import Relearning
 
-SEEDS = range(3)
+SEEDS = (1, 5, 6)  # those in which the service goes on while an operator compares
 FEW = range(4, 44)  # seeds, among which some find what is broken; the first that does ends it
 SMALL = {"records": 60, "commits": 12}
 

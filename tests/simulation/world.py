@@ -218,7 +218,9 @@ class World:
 
     def _damage(self) -> None:
         """Sometimes the newest snapshot of a host was cut short or has a wrong bit."""
-        paths = sorted(self._random.choice(self._hosts).rglob("*.hws"))
+        found = self._random.choice(self._hosts).rglob("*.hws")
+        # By the journal's offset, not by the directory: its name differs from run to run.
+        paths = sorted(found, key=lambda path: (path.name, path.stat().st_size))
         if not paths or self._random.random() > 0.2:
             return
         self.told.faults["damaged"] += 1
