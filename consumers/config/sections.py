@@ -422,8 +422,8 @@ class SnapshotsConfig(Section):
     copy_to: Annotated[str, AfterValidator(_remote)] | None = Field(
         default=None,
         description="fsspec URL to which each snapshot is also copied (`s3://BUCKET/PATH`, "
-        "`gs://BUCKET/PATH`, `file:///MOUNT`). A host without snapshots of its own starts "
-        "from there, also if its own are too old for inputs that have lost records. "
+        "`gs://BUCKET/PATH`, `file:///MOUNT`). A host starts from there if a copy is newer "
+        "than its own snapshots, because another host has had the shard since. "
         "Needs `headwater[remote]`, and s3fs or gcsfs for those. Default none, "
         "because a copy costs one upload per snapshot, and a lost copy costs only replay.",
     )

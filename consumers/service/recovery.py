@@ -359,7 +359,7 @@ def _rebuilt(
                 own.refused.append(f"snapshot at {loaded}: {why}")
                 continue
             except RecordsMissingError as error:
-                # Its records are gone, but another host may have copied a newer snapshot.
+                # Its records are gone. An older one may still help, if this one was misread.
                 lost = lost or error
                 own.refused.append(f"snapshot at {loaded}: its replay fails ({_line(error)})")
                 continue
@@ -547,7 +547,7 @@ def _from_snapshots(
         live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
         live.topics, live.tails = known_by(origin.left, about, shard.positions)
         if store.copied is not None:
-            live.news = (f"this host has no valid snapshot, so the copy {store.copied} is used",)
+            live.news = (f"the copy {store.copied} is used: no valid snapshot here is as new",)
         yield live, ahead
 
 

@@ -137,7 +137,9 @@ class SnapshotStore:
     def newest(
         self, accepts: Callable[[SnapshotInfo], str | None]
     ) -> Iterator[tuple[SnapshotInfo, State]]:
-        """Valid snapshots, the newest first. Copies follow if this host has no usable one.
+        """Valid snapshots, the newest first. Of this host, before a copy at the same position.
+
+        A copy may be newer, if another host has had the shard since.
 
         Parameters
         ----------
@@ -148,30 +150,24 @@ class SnapshotStore:
         -----
         A snapshot that is damaged or not accepted is not removed; `refused` lists it.
         """
-        self.refused = []
+        found, self.refused = self._listed()
         objected: set[str] = set()  # valid but not accepted, so a copy would not be either
-        for place in self._places():
-            try:
-                names = place.names()
-            except SnapshotError as error:
-                self.refused.append(str(error))
+        for name, place in found:
+            if name in objected:
                 continue
-            for name in reversed(names):
-                if name in objected:
+            copied = None if place is self.local else f"{place}/{name}"
+            try:
+                about, state = read(place, name, self._key)
+                objection = accepts(about) or self._without_keys(state)
+            except SnapshotError as error:
+                objection = str(error)
+            else:
+                objected.add(name)
+                if objection is None:
+                    self.copied = copied
+                    yield about, state
                     continue
-                copied = None if place is self.local else f"{place}/{name}"
-                try:
-                    about, state = read(place, name, self._key)
-                    objection = accepts(about) or self._without_keys(state)
-                except SnapshotError as error:
-                    objection = str(error)
-                else:
-                    objected.add(name)
-                    if objection is None:
-                        self.copied = copied
-                        yield about, state
-                        continue
-                self.refused.append(f"{copied or name}: {objection}")
+            self.refused.append(f"{copied or name}: {objection}")
 
     def _without_keys(self, state: State) -> str | None:
         """Why the keys of a state cannot be read; None if they can, or if it has all of them."""
@@ -184,19 +180,25 @@ class SnapshotStore:
         return None
 
     def newest_after(self, position: int) -> SnapshotInfo | None:
-        """The newest valid snapshot after a journal position; a copy only if this host has none."""
-        for place in self._places():
-            names: list[str] = []
-            with contextlib.suppress(SnapshotError):
-                names = place.names()
-            for name in reversed(names):
-                if _position(name) <= position:
-                    break
-                with contextlib.suppress(SnapshotError):
-                    return read(place, name, self._key)[0]
-            if names:
+        """The newest valid snapshot after a journal position, of this host or copied."""
+        for name, place in self._listed()[0]:
+            if _position(name) <= position:
                 break
+            with contextlib.suppress(SnapshotError):
+                return read(place, name, self._key)[0]
         return None
+
+    def _listed(self) -> tuple[list[tuple[str, Place]], list[str]]:
+        """Names of snapshots with their places, in the order of `newest`, and why some places have
+        none."""
+        found: list[tuple[str, Place]] = []
+        errors = []
+        for place in self._places():
+            try:
+                found += [(name, place) for name in place.names()]
+            except SnapshotError as error:
+                errors.append(str(error))
+        return sorted(found, key=lambda each: _position(each[0]), reverse=True), errors
 
     def paths(self) -> list[Path]:
         """Files of this host, the oldest first."""

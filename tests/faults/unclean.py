@@ -108,7 +108,7 @@ class _Group(Bench):
                 if not lost_the_broker(service.code, service.output):
                     last = service.output.strip().splitlines()[-1:]
                     self.done.violations.append(f"process {n} ended with {service.code}: {last}")
-                self.say(f"process {n}: {service.output.strip()[-200:]}")
+                self.say(f"process {n}: {service.output.strip()[-1500:]}")
                 service.close()
                 self._services[n] = Service(self._configs[n], *self._arguments)
 

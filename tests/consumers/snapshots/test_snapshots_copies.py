@@ -76,20 +76,25 @@ def test_damaged_copy_is_passed_over_by_its_url(tmp_path: Path, url: str) -> Non
     assert new.refused == [f"{url}/{name}: damaged: its checksum does not match"]
 
 
-def test_snapshots_of_this_host_come_first(tmp_path: Path, url: str) -> None:
-    """A copy is asked for only where none here is used, and not where it is the same one."""
+def test_the_newest_snapshot_comes_first_wherever_it_is(tmp_path: Path, url: str) -> None:
+    """At one position that of this host, and its copy only where it is damaged."""
     store = store_at(tmp_path / "here", url)
     written(store, 1, 2)
     path = store.paths()[-1]
     path.write_bytes(b"")
 
-    assert [told.position for told, _ in store.newest(lambda _: None)] == [1, 2]
+    assert [told.position for told, _ in store.newest(lambda _: None)] == [2, 1]
     assert list(store.newest(lambda _: "no")) == []
     assert store.refused == [
         f"{path.name}: not a snapshot of this version of headwater",
-        f"snap-{1:020d}.hws: no",
         f"{url}/{path.name}: no",
+        f"snap-{1:020d}.hws: no",
     ]
+    written(store_at(tmp_path / "elsewhere", url), 3)
+    assert [told.position for told, _ in store.newest(lambda _: None)] == [3, 2, 1]
+    newest = store.newest_after(1)
+    assert newest is not None
+    assert newest.position == 3
 
 
 def test_new_host_starts_warm_from_the_copies(make_service, url, caplog) -> None:
@@ -109,7 +114,7 @@ def test_new_host_starts_warm_from_the_copies(make_service, url, caplog) -> None
     newest = remote.part(part).names()[-1]
     assert newest == f"snap-{service.ends('svc-journal')[0]:020d}.hws"
     taken = f"{url}/svc/shard-0/{part}/{newest}"
-    assert f"this host has no valid snapshot, so the copy {taken} is used" in said
+    assert f"the copy {taken} is used: no valid snapshot here is as new" in said
 
 
 @pytest.mark.parametrize("more", [0, 200], ids=["gone", "replaced"])
