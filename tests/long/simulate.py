@@ -1,6 +1,7 @@
 """Many seeds of the failing world: python -m tests.long.simulate [--seeds 20000] [--print].
 
 Every fifth of them is a service that promises at least once: it may repeat, in the same bytes. In
+every tenth there is a model for each key, and most of them are on disk. In
 every other fifth its inputs are made again, restored, cut by elections and widened under it, in
 half of these while operators roll back and promote; in one more its configuration changes at each
 start, and its journal is lost.
@@ -16,14 +17,15 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.long.table import Row, options_of, report, say
 from tests.simulation.changes import ChangingWorld, undisturbed
 from tests.simulation.changes import wrong as wrong_in
 from tests.simulation.operated import Operated
 from tests.simulation.upheaval import Upheaval
-from tests.simulation.weather import CALM
-from tests.simulation.world import Told, World, violations
+from tests.simulation.weather import CALM, DEADLY
+from tests.simulation.world import KEYED, Told, World, violations
 
 CHUNK = 100  # seeds
 CHANGING = {"records": 120, "commits": 24}  # a life is short there, and there are many of them
@@ -73,16 +75,19 @@ def _run(seeds: range) -> tuple[Counter[str], int, int, list[str]]:
             if seed % 5 == 3:
                 wrong += _upheaval(seed, Path(directory) / str(seed), faults, commits)
                 continue
-            guarantee = "at_least_once" if repeats else "exactly_once"
+            what: dict[str, Any] = {"guarantee": "at_least_once" if repeats else "exactly_once"}
+            keyed = seed % 10 == 5
+            if keyed:
+                what = {**KEYED, "on_disk": True, "chances": DEADLY}
             try:
-                told = World(seed, Path(directory) / str(seed), guarantee=guarantee).run()
+                told = World(seed, Path(directory) / str(seed), **what).run()
             except Exception as error:  # a crash of the service is a finding, not the end
                 wrong.append(f"seed {seed}: {type(error).__name__}: {error}")
                 continue
             faults += told.faults
             commits.append(told.commits)
             wrong += [
-                f"{line} (seed {seed})" for line in violations(told, _calm(), repeats=repeats)
+                f"{line} (seed {seed})" for line in violations(told, _calm(keyed), repeats=repeats)
             ]
     return faults, sum(commits), min(commits, default=0), wrong
 
@@ -117,9 +122,10 @@ def _unchanged() -> ChangingWorld:
 
 
 @cache
-def _calm() -> Told:
+def _calm(keyed: bool) -> Told:
+    what = {**KEYED, "on_disk": True} if keyed else {}
     with _scratch() as directory:
-        return World(0, Path(directory), chances=CALM).run()
+        return World(0, Path(directory), chances=CALM, **what).run()
 
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:

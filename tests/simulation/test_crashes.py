@@ -14,8 +14,8 @@ from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.owner import KafkaOwner
 from tests.simulation.client import LIES
-from tests.simulation.weather import CALM, STORMY
-from tests.simulation.world import Told, World, violations
+from tests.simulation.weather import CALM, DEADLY, STORMY
+from tests.simulation.world import KEYED, Told, World, violations
 
 SEEDS = 100
 SMALL = {"records": 60, "commits": 12}  # a short life, but the seed decides as much
@@ -111,6 +111,21 @@ def test_models_of_keys_in_a_failing_world_say_what_they_would_have(tmp_path) ->
 
     for seed in range(8):
         assert violations(World(seed, tmp_path / str(seed), **what).run(), expected) == []
+
+
+def test_keys_on_disk_in_a_failing_world_say_what_those_in_memory_would_have(tmp_path) -> None:
+    """Eight seeds: whatever dies between the rows and the snapshot, and whatever damages the file,
+    no key is lost or learned twice. Two processes may meet at one file."""
+    in_memory = World(0, tmp_path / "in-memory", **KEYED, chances=CALM).run()
+    expected = World(0, tmp_path / "undisturbed", **KEYED, chances=CALM, on_disk=True).run()
+    assert expected.said == in_memory.said
+    faults = Counter[str]()
+
+    for seed in range(8):
+        told = World(seed, tmp_path / str(seed), **KEYED, chances=DEADLY, on_disk=True).run()
+        faults += told.faults
+        assert violations(told, expected) == []
+    assert faults["damaged keys"] > 0
 
 
 DRIFT = """

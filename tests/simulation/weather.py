@@ -9,7 +9,7 @@ from random import Random
 
 from tests.simulation.broker import Clock
 
-__all__ = ["CALM", "STORMY", "DiedError", "HungError", "Weather"]
+__all__ = ["CALM", "DEADLY", "STORMY", "DiedError", "HungError", "Weather"]
 
 # How likely at each call; a commit makes a dozen.
 STORMY: Mapping[str, float] = {
@@ -31,6 +31,8 @@ STORMY: Mapping[str, float] = {
     "snapshot_unwritten": 0.1,
     "snapshot_on_a_bad_disk": 0.2,
 }
+# A process often dies between the rows of keys on disk and the snapshot that names them.
+DEADLY: Mapping[str, float] = {**STORMY, "died": 0.03, "snapshot_unwritten": 0.5}
 CALM: Mapping[str, float] = {}
 STEPS = frozenset({"produce", "send_offsets", "commit", "committed"})
 SLEEPS = (1.0, 4.0, 9.0)  # seconds; a transaction lives for three

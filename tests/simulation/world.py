@@ -31,7 +31,7 @@ from consumers.service import gather, runner
 from consumers.service.inputs import Decision
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
-from consumers.snapshots import places
+from consumers.snapshots import key_files, places
 from consumers.snapshots.format import name_of
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka import inputs as kafka_inputs
@@ -39,12 +39,12 @@ from consumers.transports.kafka import log as kafka_log
 from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
-from tests.consumers.feeds import MODEL, NOW, config_text, feed, phishing
+from tests.consumers.feeds import MODEL, NOW, Labelled, config_text, feed, phishing
 from tests.simulation.broker import START, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
 from tests.simulation.weather import STORMY, DiedError, HungError, Weather
 
-__all__ = ["COMMITS", "RECORDS", "Told", "World", "violations"]
+__all__ = ["COMMITS", "KEYED", "RECORDS", "Told", "World", "violations"]
 
 RECORDS = 300
 COMMITS = 50
@@ -53,6 +53,10 @@ FUTURE = int(START * 1000) + 12 * 3_600_000  # inputs take it as a timestamp, ou
 DELAY = 30
 PARTITIONS = 2
 FEATURES = tuple(sorted(phishing(1)[0][0]))
+KEY = "tenant"
+KEYS = [f"t{n}" for n in range(40)]
+KEYED: Mapping[str, Any] = {"records": 240, "commits": 20, "key": KEY}
+FEW_IN_MEMORY = "keys_on_disk = true\nmax_classes = 2\nmax_state_bytes = 12000\n"  # some of KEYS
 OPTIONS = {
     "transaction_timeout_ms": 3_000,
     "delivery_timeout_ms": 2_500,
@@ -127,7 +131,9 @@ class World:
     more
         Sections besides, as TOML.
     key
-        The feature whose values have models of their own.
+        The feature whose values have models of their own. `KEY` is one that the records get.
+    on_disk
+        Whether only few of its keys are in memory.
     """
 
     def __init__(
@@ -142,8 +148,9 @@ class World:
         guarantee: str = "exactly_once",
         more: str = "",
         key: str = "",
+        on_disk: bool = False,
     ) -> None:
-        self._more, self._guarantee, self._key = more, guarantee, key
+        self._more, self._guarantee, self._key, self._on_disk = more, guarantee, key, on_disk
         self._random, self._clock, self._lies = Random(seed), Clock(), lies
         self._broker = Broker(self._clock)
         self._weather = Weather(self._random, self._clock, chances)
@@ -154,8 +161,13 @@ class World:
         self._hosts = [directory / "a", directory / "b"]
         # Not many more commits, and replays of a few of them: what takes time are these.
         self._most = self._random.randint(3 * records // (2 * commits), 2 * records // commits)
-        self._every = self._random.randint(20, 60)
-        _fill(self._broker, records)
+        self._every = self._random.randint(5, 20) if on_disk else self._random.randint(20, 60)
+        labelled = phishing(records)
+        if key == KEY:
+            names = Random(0).choices(KEYS, range(1, len(KEYS) + 1), k=records)
+            labelled = [({**x, KEY: name}, y) for name, (x, y) in zip(names, labelled, strict=True)]
+        self._features = sorted(labelled[0][0])
+        _fill(self._broker, labelled)
 
     def run(self) -> Told:
         """Live through it to the end of the inputs."""
@@ -201,7 +213,7 @@ class World:
 
     def _config(self, host: Path) -> Any:
         sizes = {"max_records": self._most, "every_records": self._every}
-        text = config_text(TRANSPORT, FEATURES, **sizes, more=self._more, model=self._model())
+        text = config_text(TRANSPORT, self._features, **sizes, more=self._more, model=self._model())
         if self._key:
             text = text.replace(f'{self._key} = "numeric"', f'{self._key} = "categorical"')
         made = parse(text, directory=host)
@@ -209,7 +221,9 @@ class World:
         return made.model_copy(update={"commit": commit})
 
     def _model(self) -> str:
-        return f'per = "{self._key}"' if self._key else MODEL
+        if not self._key:
+            return MODEL
+        return f'per = "{self._key}"\n{FEW_IN_MEMORY * self._on_disk}'
 
     def _succeed(self) -> None:
         """Another process goes on while this one sleeps in the midst of a call."""
@@ -217,20 +231,42 @@ class World:
             self._life(self._random.choice(self._hosts), self._random.randint(1, 5))
 
     def _damage(self) -> None:
-        """Sometimes the newest snapshot of a host was cut short or has a wrong bit."""
-        found = self._random.choice(self._hosts).rglob("*.hws")
+        """Sometimes the newest snapshot of a host was cut short or has a wrong bit, or its file of
+        keys, or this file is gone."""
+        host = self._random.choice(self._hosts)
+        if self._on_disk and (files := [*host.rglob("keys-*.db")]):
+            self._damage_keys(max(files, key=lambda path: path.stat().st_mtime_ns))
+        found = host.rglob("*.hws")
         # By the journal's offset, not by the directory: its name differs from run to run.
         paths = sorted(found, key=lambda path: (path.name, path.stat().st_size))
         if not paths or self._random.random() > 0.2:
             return
-        self.told.faults["damaged"] += 1
         data = bytearray(paths[-1].read_bytes())
+        if not data:
+            return
+        self.told.faults["damaged"] += 1
         at = self._random.randrange(len(data))
         if self._random.random() < 0.5:
             del data[at:]
         else:
             data[at] ^= 1 << self._random.randrange(8)
         paths[-1].write_bytes(bytes(data))
+
+    def _damage_keys(self, path: Path) -> None:
+        how = self._random.random()
+        if how > 0.3:
+            return
+        self.told.faults["damaged keys"] += 1
+        if how < 0.1:
+            path.unlink()
+            return
+        data = bytearray(path.read_bytes())
+        at = int(self._random.random() * len(data))
+        if how < 0.2:
+            del data[at:]
+        else:
+            data[at] ^= 1 << self._random.randrange(8)
+        path.write_bytes(bytes(data))
 
     def _look(self) -> None:
         """What came of it."""
@@ -269,6 +305,7 @@ class World:
             for module in (kafka_log, kafka_inputs, runner, gather):
                 stack.enter_context(patch.object(module, "time", self._clock))
             stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
+            stack.enter_context(patch.object(key_files, "BUSY_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
             yield
 
@@ -327,7 +364,7 @@ class _Writer:
         """Everything is written, or never will be."""
 
 
-def _fill(broker: Broker, records: int) -> None:
+def _fill(broker: Broker, labelled: Labelled) -> None:
     """Topics and inputs: written by transactions, some of them aborted, alike in every world."""
     for topic, count in {**INPUTS, **OUTPUTS, "svc-journal": 1}.items():
         broker.create(topic, count)
@@ -335,12 +372,12 @@ def _fill(broker: Broker, records: int) -> None:
     random = Random(0)
     _, epoch = broker.init("feeder", 60.0)
     batch: dict[TopicPartition, list[Any]] = {}
-    for i, record in enumerate(feed(phishing(records), DELAY, PARTITIONS)):
+    for i, record in enumerate(feed(labelled, DELAY, PARTITIONS)):
         part = TopicPartition(record.topic, record.partition or 0)
         value = record.value if random.random() > 0.03 else (record.value or b"")[:-2]
         timestamp = (record.timestamp or NOW) if i % 37 != 36 else FUTURE
         batch.setdefault(part, []).append((timestamp, record.key, value, ()))
-        if random.random() < 0.1 or i == 2 * records - 1:
+        if random.random() < 0.1 or i == 2 * len(labelled) - 1:
             for commit in (False, True) if random.random() < 0.3 else (True,):
                 for part, told in batch.items():
                     broker.produce("feeder", epoch, part, told if commit else told[:2])
