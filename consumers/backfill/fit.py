@@ -19,6 +19,7 @@ from consumers.backfill.manifest import FileSpan, Manifest, Split
 from consumers.base.errors import ConfigError
 from consumers.base.records import Batch, Record, record_bytes
 from consumers.config import Config
+from consumers.config.auto import DEFAULTS, learner_type
 from consumers.config.drift import DriftConfig
 from consumers.config.log import log_of
 from consumers.config.sections import LabelsConfig
@@ -106,7 +107,8 @@ def needs_order(config: Config, schema: Schema) -> str:
     if not learner.merges_exactly:
         fades = getattr(learner, "half_life", None) is not None
         why = "with half_life the order of records counts" if fades else "does not merge exactly"
-        return f"{config.model.type}: {why}" if fades else f"{config.model.type} {why}"
+        name = learner_type(config.model, DEFAULTS)
+        return f"{name}: {why}" if fades else f"{name} {why}"
     return ""
 
 

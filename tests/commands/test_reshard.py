@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
-from tests.consumers.timetravel.moved import Service, keyed
+from tests.consumers.feeds import MODEL
+from tests.consumers.timetravel.moved import ON_DISK, Service, fresh, keyed
 
 Said = pytest.CaptureFixture[str]
 
@@ -19,8 +20,8 @@ Said = pytest.CaptureFixture[str]
 class Site:
     """A service with its configuration in a file."""
 
-    def __init__(self, directory: Path, capsys: Said) -> None:
-        self.service, self.capsys = Service(directory, "sqlite", 2), capsys
+    def __init__(self, directory: Path, capsys: Said, model: str = MODEL) -> None:
+        self.service, self.capsys = Service(directory, "sqlite", 2, model), capsys
         self.path = directory / "svc.toml"
         self.service.log.append(keyed(0, 120))
         self.edit(2, "svc-journal")
@@ -97,6 +98,27 @@ def test_service_continues_with_the_new_shards(site: Site) -> None:
     assert site.call("check")[0] == 0
     assert main(["snapshots", "verify", str(site.path)]) == 0, "the old ones are unused, not bad"
     assert len(site.service.predictions()) == 152
+
+
+@pytest.mark.parametrize("shards", [4, 1])
+def test_keys_on_disk_go_to_the_new_shards(tmp_path: Path, capsys: Said, shards: int) -> None:
+    """Most keys are in files, before and after, and nothing else differs."""
+    site = Site(tmp_path, capsys, ON_DISK)
+    code, _, said = site.call("reshard", "--shards", "1", "--merge", "--yes")
+    assert (code, "PerKeyNB does not merge exactly" in said) == (2, True)
+    code, _, said = site.call("reshard", "--shards", str(shards), "--yes")
+    assert code == 0, said
+    site.edit(shards, f"svc-journal-{shards}")
+    site.service.log.append(keyed(120, 240))
+    code, _, said = site.call("run", "--drain")
+
+    assert code == 0, said
+    assert "0 records replayed" in said
+    assert len(site.service.predictions()) == 228
+    files = [*tmp_path.rglob("shard-*/*/keys-*.db")]
+    assert len({path.parent for path in files}) >= shards
+    other = fresh(tmp_path / "fresh", shards, ON_DISK, 240)
+    assert site.service.prints() == other.prints()
 
 
 @pytest.mark.parametrize(

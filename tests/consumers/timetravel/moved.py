@@ -31,6 +31,11 @@ MODELS = (
     'type = "KNNClassifier"\nwindow = 60',
     'type = "auto"',
 )
+TENANT = "tenant"  # a category of each record, which only this model uses
+ON_DISK = f"""per = "{TENANT}"
+keys_on_disk = true
+max_classes = 2
+max_state_bytes = 12000"""
 
 
 def keyed(first: int, end: int, partitions: int = PARTITIONS) -> list[Outgoing]:
@@ -43,7 +48,7 @@ def keyed(first: int, end: int, partitions: int = PARTITIONS) -> list[Outgoing]:
     for i, (x, y) in list(enumerate(phishing(end)))[first:]:
         key = str(i).encode()
         part = (murmur2(key) & 0x7FFFFFFF) % partitions
-        value = json.dumps({"id": str(i), **x}).encode() if i % 20 else b"{"
+        value = json.dumps({"id": str(i), **x, TENANT: f"t{i % 31}"}).encode() if i % 20 else b"{"
         label = json.dumps({"id": str(i), "label": y}).encode()
         at = NOW + 10 * i + 400 * (i // 20)
         out.append(Outgoing("obs", key, value, at, (), part))
@@ -72,6 +77,8 @@ class Service:
     def text(self, max_records: int = 25) -> str:
         """The same as TOML."""
         text = config_text(self.url, FEATURES, max_records, 60, model=self.model)
+        if self.model == ON_DISK:
+            text = text.replace("[features]", f'[features]\n{TENANT} = "categorical"')
         text += f'\n[scale]\nshards = {self.shards}\n[journal]\ntopic = "{self.journal}"\n'
         return text + self.more
 
