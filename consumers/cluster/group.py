@@ -182,6 +182,8 @@ class ShardGroup:
             self._standbys.pop(shard).close()
         for shard in wanted - self._standbys.keys():
             self._standbys[shard] = self._follower.follow(shard)
+        warm = frozenset(n for n, standby in self._standbys.items() if standby.seq is not None)
+        self._member.caught_up(warm)
         for moved in filter(None, (standby.moved for standby in self._standbys.values())):
             # Else a process that only follows would stay in the group of the new shards.
             self._last = Health("dead", str(moved))

@@ -261,6 +261,13 @@ class Member(Protocol):
         While it is not in the group, it runs none, and follows those that it followed before.
         """
 
+    def caught_up(self, shards: frozenset[int]) -> None:
+        """Report which followed shards have reached the end of their journals. Never
+        blocks.
+
+        A shard moves here from a living process only if it is among them.
+        """
+
     def close(self) -> None:
         """Leave the group."""
 

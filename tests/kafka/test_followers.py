@@ -121,6 +121,33 @@ def test_shards_of_a_killed_process_continue_where_they_were_followed(
     assert len(ids) == len(set(ids)) == 900
 
 
+def test_process_that_joins_takes_over_what_it_has_followed(
+    kafka_bootstrap: str, tmp_path: Path
+) -> None:
+    """It has no snapshot, and each of its shards goes on where its copy is. Nothing is loaded."""
+    stream, name = elec2()[:400], f"joins-{uuid4().hex[:8]}"
+    feed = fill(kafka_bootstrap, stream[:300], 2)
+    with closing(open_log(f"kafka://{kafka_bootstrap}")) as log, ExitStack() as stack:
+        for topic in ("predictions", "dead-letters", "journal"):
+            log.create_topic(f"{name}-{topic}", 2)
+        services = []
+        for host in ("a", "b"):
+            (tmp_path / host).mkdir()
+            config = configure(tmp_path / host, feed, name, every_records=10_000)
+            config.write_text(f"{config.read_text()}\n[scale]\nshards = 2\nstandbys = 0\n")
+            services.append(stack.enter_context(Service(config)))
+            shard = services[-1].wait_said(r"shard (\d) was assigned to this process; it (.*)")
+            until(lambda: sum(map(len, committed(kafka_bootstrap, name))) == 300)
+
+        assert shard[2].startswith("continues after journal record")
+        assert "it is loaded" not in services[1].output
+        services[0].wait_said(rf"shard {shard[1]} was assigned to another process")
+        log.append([r for r in outgoing(stream, feed) if int(r.key or b"0") >= 300])
+        until(lambda: sum(map(len, committed(kafka_bootstrap, name))) >= 400)
+    ids = [p["id"] for part in committed(kafka_bootstrap, name) for p in part]
+    assert len(ids) == len(set(ids)) == 400
+
+
 def test_only_topics_of_the_service_are_asked_about(
     kafka_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

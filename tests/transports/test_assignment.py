@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from uuid import uuid4
@@ -115,6 +117,60 @@ def test_shard_that_moves_is_followed_by_its_next_owner_until_it_is_released() -
     assert first["b"].follows[1] == 0
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_shard_of_a_living_owner_moves_only_to_a_warm_copy(seed) -> None:
+    """Members join, leave and load copies at random. In the end all is balanced, whoever was first,
+    and no rebalance that a member asked for was in vain."""
+    random = Random(seed)
+    shards, standbys = random.randint(1, 12), random.choice([0, 1, 1, 2])
+    names = (f"headwater-{random.getrandbits(64):x}" for _ in iter(int, 1))
+    members: Members = {}
+    for generation in range(25):
+        if generation < 20:
+            for gone in random.sample(sorted(members), random.randint(0, len(members) > 1)):
+                members.pop(gone)
+            joined = random.choice([0, 0, 1, 2]) if members else 1
+            members |= {next(names): Holding(warm=frozenset()) for _ in range(joined)}
+        asked = True
+        while asked:
+            members, awaits = reassigned(members, shards, standbys, generation)
+            asked = False
+            for m, held in members.items():
+                assert awaits[m] <= held.follows.keys() - held.runs
+                loaded = {n for n in held.follows if random.random() < 0.3 or generation >= 20}
+                asked |= bool(loaded & awaits[m])
+                members[m] = replace(held, warm=frozenset(loaded | (held.warm or set())))
+    check(members, shards, standbys)
+
+
+def reassigned(
+    members: Members, shards: int, standbys: int, generation: int
+) -> tuple[Members, dict[str, frozenset[int]]]:
+    """Rebalance until nothing was released; what each has then, and what it awaits."""
+    released = True
+    while released:
+        shares, released = assign(members, shards, standbys), False
+        given = Counter(shard for share in shares.values() for shard in share.runs)
+        assert set(given.values()) <= {1}
+        owned = {shard: m for m, held in members.items() for shard in held.runs}
+        after = {}
+        for m, share in shares.items():
+            held = members[m]
+            released |= bool(held.runs - share.runs)
+            for shard in share.runs - held.runs:
+                assert shard not in owned, "its owner lives, and has not released it"
+            for shard in held.runs - share.runs:
+                assert any(
+                    s.follows.get(shard) == 0 and shard in (members[o].warm or ())
+                    for o, s in shares.items()
+                )
+            warm = frozenset((held.warm or frozenset()) & share.follows.keys())
+            after[m] = Holding(share.runs, share.follows, generation, warm)
+        assert given.keys() | owned.keys() >= set(range(shards)), "nobody runs it"
+        members = after
+    return members, {m: share.awaits for m, share in shares.items()}
+
+
 def test_each_follows_about_as_many() -> None:
     """Where each member runs as many shards, no one follows all."""
     for members in range(2, 9):
@@ -208,6 +264,28 @@ def test_processes_of_the_earlier_version_are_in_the_same_group(seed) -> None:
             if isinstance(assignor, ShardAssignor):
                 named = isinstance(group.members[leader], ShardAssignor)
                 assert (assignor.follows is not None) == named
+
+
+def test_member_joins_again_once_for_each_shard_that_it_awaited() -> None:
+    """The leader hears that it is warm, and gives it away; nothing else is news."""
+    group = Group(2)
+    old = group.join(ShardAssignor(JOURNAL, 1))
+    group.rebalance(old)
+    new = group.join(ShardAssignor(JOURNAL, 1))
+    one, other = group.members[old], group.members[new]
+    assert isinstance(one, ShardAssignor)
+    assert isinstance(other, ShardAssignor)
+    one.warm, other.warm = frozenset(), frozenset()
+    group.rebalance(old)
+    assert (group.runs(old), group.runs(new)) == ({0, 1}, set())
+    assert (one.has_news, other.has_news) == (False, False)
+
+    one.warm = frozenset({5})
+    other.warm = other.follows or frozenset()
+    assert (one.has_news, other.has_news) == (False, True)
+    group.rebalance(old)
+    assert (group.runs(old), group.runs(new)) == ({0}, {1})
+    assert (one.has_news, other.has_news) == (False, False)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\0\0\0\5", b"{}", b'{"follows":[1]}', b"\xff"])

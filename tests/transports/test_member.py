@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import msgspec
 from kafka import TopicPartition
 
 from consumers.transports.kafka import group
@@ -17,6 +18,7 @@ class Client:
     """A consumer that joins or never does."""
 
     made: list[Client]
+    reports: list[list[int]]
     joins: list[bool]
 
     def __init__(self, partition_assignment_strategy: list[ShardAssignor]) -> None:
@@ -25,7 +27,17 @@ class Client:
             (assignor,) = partition_assignment_strategy
             assignor.on_assignment(SimpleNamespace(user_data=b'{"follows":{"1":0}}'), 1)
         self.made.append(self)
-        self._coordinator = SimpleNamespace(generation_if_stable=lambda: 1 if self.joined else None)
+        self._coordinator = SimpleNamespace(
+            generation_if_stable=lambda: 1 if self.joined else None,
+            request_rejoin=lambda: self.rejoin(partition_assignment_strategy[0]),
+        )
+
+    def rejoin(self, assignor: ShardAssignor) -> None:
+        """The leader gives it what it awaited."""
+        report = msgspec.json.decode(assignor.metadata({"svc-journal"}).user_data)
+        self.reports.append(report["warm"])
+        answer = b'{"follows":{"1":0},"awaits":[1]}' if len(self.reports) < 2 else b'{"follows":{}}'
+        assignor.on_assignment(SimpleNamespace(user_data=answer), 2)
 
     def subscribe(self, topics: list[str]) -> None:
         self.topics = topics
@@ -75,3 +87,24 @@ def test_member_without_partitions_keeps_its_client(monkeypatch) -> None:
         member.close()
 
     assert len(Client.made) == 1
+
+
+def test_member_joins_again_when_an_awaited_shard_is_warm(monkeypatch) -> None:
+    """And not again for the same news."""
+    Client.made, Client.joins, Client.reports = [], [True], []
+    monkeypatch.setattr(group, "KafkaConsumer", Client)
+    polls = []
+    monkeypatch.setattr(Client, "poll", lambda self, timeout_ms: polls.append(timeout_ms))
+    member = KafkaMember(SimpleNamespace(member=lambda name: {}), "svc", "svc-journal", 1)
+    answer = SimpleNamespace(user_data=b'{"follows":{"1":0,"2":1},"awaits":[1]}')
+    try:
+        until(lambda: member.assigned() is not None)
+        member._assignor.on_assignment(answer, 1)
+        for warm in ({2}, {1, 2}):
+            member.caught_up(frozenset(warm))
+            seen = len(polls)
+            until(lambda: len(polls) > seen + 20)  # noqa: B023
+    finally:
+        member.close()
+
+    assert Client.reports == [[1, 2]]

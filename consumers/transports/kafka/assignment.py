@@ -24,19 +24,24 @@ class Holding:
     """What a member has before a rebalance.
 
     `follows` has for each shard its place among the followers of the shard, 0 for the next owner.
+    `warm` are the shards that it has followed to the end of their journals. None: it does not
+    report them, and gets shards at once.
     """
 
     runs: frozenset[int] = frozenset()
     follows: Mapping[int, int] = field(default_factory=dict)
     generation: int = -1
+    warm: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a member gets. `follows` as in `Holding`."""
+    """What a member gets. `follows` as in `Holding`; `awaits` are those that it will run once it
+    has reached the end of their journals and joined again."""
 
     runs: frozenset[int]
     follows: Mapping[int, int]
+    awaits: frozenset[int] = frozenset()
 
 
 def assign(members: Mapping[str, Holding], shards: int, standbys: int) -> dict[str, Share]:
@@ -54,7 +59,7 @@ def assign(members: Mapping[str, Holding], shards: int, standbys: int) -> dict[s
     Notes
     -----
     A shard that moves between two living members is in no share until its old owner has released
-    it and joined again. Its next owner follows it meanwhile.
+    it and joined again. Its next owner follows it before and meanwhile.
 
     Examples
     --------
@@ -65,19 +70,24 @@ def assign(members: Mapping[str, Holding], shards: int, standbys: int) -> dict[s
     frozenset({0, 1})
     """
     present = _owners(members)
-    known = _followers(members)
-    owners = _balanced(_runs(present, members), range(shards), known, Counter())
-    chosen = _chosen(owners, members, known, standbys)
+    known, cold = _followers(members), _cold(members, shards)
+    owners = _balanced(_runs(present, members), range(shards), known, cold, Counter())
+    chosen = _chosen(owners, members, known, cold, standbys)
     runs: dict[str, set[int]] = {member: set() for member in members}
     follows: dict[str, dict[int, int]] = {member: {} for member in members}
+    awaits: dict[str, set[int]] = {member: set() for member in members}
     for shard, owner in owners.items():
-        if present.get(shard, owner) == owner:
-            runs[owner].add(shard)
-        else:
-            follows[owner][shard] = 0
-        for place, member in enumerate(chosen[shard]):
-            follows[member][shard] = place
-    return {member: Share(frozenset(runs[member]), follows[member]) for member in members}
+        holder = present.get(shard, owner)
+        waits = holder != owner and (shard, owner) in cold
+        if holder == owner or waits:
+            runs[holder].add(shard)
+        if waits:
+            awaits[owner].add(shard)
+        following = [owner] * (holder != owner) + chosen[shard]
+        for place, member in enumerate(following):
+            if member != holder or not waits:
+                follows[member][shard] = place
+    return {m: Share(frozenset(runs[m]), follows[m], frozenset(awaits[m])) for m in members}
 
 
 def _owners(members: Mapping[str, Holding]) -> dict[int, str]:
@@ -95,6 +105,17 @@ def _followers(members: Mapping[str, Holding]) -> dict[int, list[str]]:
     return followers
 
 
+def _cold(members: Mapping[str, Holding], shards: int) -> frozenset[tuple[int, str]]:
+    """Shards with the members that would have to load them."""
+    return frozenset(
+        (n, m)
+        for m, held in members.items()
+        if held.warm is not None
+        for n in range(shards)
+        if n not in held.warm
+    )
+
+
 def _runs(owners: Mapping[int, str], members: Iterable[str]) -> dict[str, list[int]]:
     """The shards of each of these members."""
     runs: dict[str, list[int]] = {member: [] for member in members}
@@ -108,6 +129,7 @@ def _balanced(
     runs: Mapping[str, Sequence[int]],
     shards: Collection[int],
     followers: Followers,
+    cold: Collection[tuple[int, str]],
     burden: Mapping[str, int],
 ) -> dict[int, str]:
     """An owner for each shard. `burden` is the number of shards that each member follows."""
@@ -132,8 +154,12 @@ def _balanced(
 
     orphans = [shard for shard in shards if shard not in owners]
     # First all next owners, so that no other shard takes their room.
-    wishes = sorted((place, n, m) for n in orphans for place, m in enumerate(followers.get(n, ())))
-    for _, shard, member in wishes:
+    wishes = sorted(
+        ((n, m) in cold, place, n, m)
+        for n in orphans
+        for place, m in enumerate(followers.get(n, ()))
+    )
+    for *_, shard, member in wishes:
         if shard not in owners and member in room():
             give(shard, member)
     for shard in orphans:
@@ -143,7 +169,11 @@ def _balanced(
 
 
 def _chosen(
-    owners: Mapping[int, str], members: Collection[str], known: Followers, standbys: int
+    owners: Mapping[int, str],
+    members: Collection[str],
+    known: Followers,
+    cold: Collection[tuple[int, str]],
+    standbys: int,
 ) -> dict[int, list[str]]:
     """The followers of each shard, the next owner first."""
     chosen: dict[int, list[str]] = {shard: [] for shard in owners}
@@ -158,7 +188,7 @@ def _chosen(
             left = [member for member in members if member not in gone]
             # Who follows a shard continues to, unless that is more than its part of the work.
             keeping = {n: [m for m in known.get(n, ()) if burden[m] < most] for n in shards}
-            successors = _balanced(_runs(owners, left), owners.keys(), keeping, burden)
+            successors = _balanced(_runs(owners, left), owners.keys(), keeping, cold, burden)
             for shard in shards:
                 chosen[shard].append(successors[shard])
                 burden[successors[shard]] += 1

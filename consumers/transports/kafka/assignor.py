@@ -8,7 +8,7 @@ upgrade. A leader of such a version names no followers; a member then follows ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -26,10 +26,15 @@ __all__ = ["ShardAssignor"]
 _VERSION = 2  # the first version of the messages that has the generation of what is owned
 
 
-class _UserData(msgspec.Struct):
-    """The shards to follow, each with the member's place among its followers."""
+class _UserData(msgspec.Struct, omit_defaults=True):
+    """The shards to follow, each with the member's place among its followers.
+
+    `warm` is in reports, `awaits` in answers; see `Holding` and `Share`.
+    """
 
     follows: dict[int, int]
+    warm: list[int] | None = None
+    awaits: list[int] = []
 
 
 class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
@@ -48,6 +53,8 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         Returns the partitions that the client has.
     follows
         The shards to follow; None if the leader named none, being of an earlier version.
+    warm
+        The shards that this member has followed to the end of their journals; None: unknown.
     generation
         That of the last assignment; -1 before the first one.
     """
@@ -56,7 +63,8 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
 
     def __init__(self, topic: str, standbys: int) -> None:
         self._topic, self._standbys = topic, standbys
-        self._places: dict[int, int] = {}
+        self._answer, self._reported = _UserData({}), frozenset[int]()
+        self.warm: frozenset[int] | None = None
         self.generation = -1
         self.owned: Callable[[], Collection[TopicPartition]] = tuple
         self.follows: frozenset[int] | None = frozenset()
@@ -70,11 +78,13 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         # What the client has, not what was last assigned: a client that was out of the group has
         # nothing, and the leader would wait in vain until it gives its shards away.
         owned = sorted(part.partition for part in self.owned())
+        warm, self._reported = self.warm, self.warm or frozenset()
+        told = _UserData(self._answer.follows, None if warm is None else sorted(warm))
         parts = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
             version=_VERSION,
             topics=sorted(topics),
-            user_data=msgspec.json.encode(_UserData(self._places)),
+            user_data=msgspec.json.encode(told),
             owned_partitions=[parts(topic=self._topic, partitions=owned)] if owned else [],
             generation_id=self.generation,
         )
@@ -87,27 +97,34 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
             member: ConsumerProtocolAssignment(
                 _VERSION,
                 [(self._topic, sorted(share.runs))] if share.runs else [],
-                msgspec.json.encode(_UserData(dict(share.follows))),
+                msgspec.json.encode(_UserData(dict(share.follows), awaits=sorted(share.awaits))),
             )
             for member, share in assign(held, shards, self._standbys).items()
         }
 
     def _held(self, metadata: Any) -> Holding:
         """What a member has reported."""
-        owned = [n for part in metadata.owned_partitions or () for n in part.partitions]
-        follows = _places(metadata.user_data)
-        return Holding(frozenset(owned), {} if follows is None else follows, metadata.generation_id)
+        owned = frozenset(n for part in metadata.owned_partitions or () for n in part.partitions)
+        told = _read(metadata.user_data) or _UserData({})
+        warm = None if told.warm is None else frozenset(told.warm)
+        return Holding(owned, told.follows, metadata.generation_id, warm)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Keep what the leader has answered."""
-        places = _places(assignment.user_data)
-        self._places, self.generation = {} if places is None else dict(places), generation
-        self.follows = None if places is None else frozenset(places)
+        answer = _read(assignment.user_data)
+        self._answer, self.generation = answer or _UserData({}), generation
+        self.follows = None if answer is None else frozenset(answer.follows)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the leader waits to hear that a shard is warm which it has not heard yet."""
+        return not (self.warm or frozenset()).isdisjoint({*self._answer.awaits} - self._reported)
 
 
-def _places(user_data: Any) -> Mapping[int, int] | None:
-    """The followed shards in a message; None in those of an earlier version, or another program."""
+def _read(user_data: Any) -> _UserData | None:
+    """The user data of a message; None in those of an earlier version, or another program."""
     try:
-        return msgspec.json.decode(user_data or b"", type=_UserData).follows
+        found = msgspec.json.decode(user_data or b"", type=_UserData)
     except msgspec.MsgspecError:
         return None
+    return found

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from kafka import KafkaConsumer
+from kafka.coordinator.consumer import ConsumerCoordinator
 
 from consumers.base.errors import TransportError
 from consumers.transports.kafka.assignor import ShardAssignor
@@ -59,6 +60,7 @@ class KafkaMember:
         self._settings = options.member(name) | strategy
         self._topic = topic
         self._assigned: Assigned | None = None
+        self._can_rejoin = hasattr(ConsumerCoordinator, "request_rejoin")
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
         self._thread.start()
@@ -66,6 +68,11 @@ class KafkaMember:
     def assigned(self) -> Assigned | None:
         """The shards of this process, as far as it is known; None before it has joined."""
         return self._assigned
+
+    def caught_up(self, shards: frozenset[int]) -> None:
+        """See `Member.caught_up`. Without the client's call to join again it is not reported."""
+        if self._can_rejoin:
+            self._assignor.warm = shards
 
     def close(self) -> None:
         """Leave the group, so that the others do not wait for a silent member."""
@@ -87,6 +94,8 @@ class KafkaMember:
             consumer.subscribe([self._topic])
             joined = time.monotonic()
             while not self._closing.is_set():
+                if self._assignor.has_news:
+                    consumer._coordinator.request_rejoin()  # the client has no public call
                 consumer.poll(timeout_ms=_POLL_MS)
                 if _is_joined(consumer):
                     joined = time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -28,6 +29,7 @@ class Process:
 
     def __init__(self, service: Sharded, directory: Path) -> None:
         self.now: Assigned | None = None
+        self.warm: frozenset[int] = frozenset()
         self.stop = threading.Event()
         url = service.url
         self.group = ShardGroup(service.on_host(directory), lambda: open_log(url), self, self.stop)
@@ -36,6 +38,9 @@ class Process:
 
     def assigned(self) -> Assigned | None:
         return self.now
+
+    def caught_up(self, shards: frozenset[int]) -> None:
+        self.warm = shards
 
     def close(self) -> None:
         """It leaves; `Processes` knows."""
@@ -54,6 +59,7 @@ class Processes:
         self.directory = directory
         self.members: dict[str, Process] = {}
         self.held: dict[str, Holding] = {}
+        self.awaits: dict[str, frozenset[int]] = {}
 
     def start(self) -> None:
         name = f"{self.started}"
@@ -72,13 +78,21 @@ class Processes:
     def rebalance(self) -> None:
         """Twice, because a shard that moves is released first."""
         for _ in range(2 if self.held else 0):
-            shares = assign(self.held, self.service.shards, self.standbys)
+            told = {n: replace(held, warm=self.members[n].warm) for n, held in self.held.items()}
+            shares = assign(told, self.service.shards, self.standbys)
             for name, share in shares.items():
-                self.held[name] = Holding(share.runs, share.follows)
+                self.held[name], self.awaits[name] = (
+                    Holding(share.runs, share.follows),
+                    share.awaits,
+                )
                 self.members[name].now = Assigned(share.runs, frozenset(share.follows))
 
     def warm(self) -> bool:
         """Whether all are where the group wants them, the followers level with the journals."""
+        if any(self.awaits[name] & process.warm for name, process in self.members.items()):
+            self.rebalance()
+        if any(self.awaits[name] for name in self.members):
+            return False
         for process in self.members.values():
             assert process.now is not None
             feeds, standbys = process.group.status_feeds(), dict(process.group._standbys)
@@ -125,7 +139,11 @@ def test_whoever_comes_goes_or_hangs_each_prediction_is_made_once(
     try:
         for _ in range(10):
             if len(processes.members) < 2 or random.random() < 0.4:
+                seen = len(caplog.records) if processes.members else None
                 processes.start()
+                until(processes.warm)
+                said = [] if seen is None else [r.getMessage() for r in caplog.records[seen:]]
+                assert not [line for line in said if line.endswith("it is loaded")]
             else:
                 name = random.choice(sorted(processes.members))
                 lost, seen = processes.held[name].runs, len(caplog.records)
