@@ -23,11 +23,20 @@ from consumers.base.records import Outgoing
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.producer import BatchProducer, PendingSends, send
 from consumers.transports.kafka.reader import column_consumer
+from consumers.transports.placement import murmur2
 
-__all__ = ["Flow"]
+__all__ = ["Flow", "placed"]
 
 TICK = 0.002  # seconds between two writes
+PAD = b"-"
 DIFFERENT = 20_000  # observations, over and over
+
+
+def placed(id_: str, partition: int, partitions: int) -> str:
+    """An id that begins so, and whose partition by Kafka's default is this one."""
+    while (murmur2(id_.encode()) & 0x7FFFFFFF) % partitions != partition:
+        id_ += PAD.decode()
+    return id_
 
 
 class Flow:
@@ -38,9 +47,12 @@ class Flow:
     bootstrap
         The broker.
     observations, labels, predictions
-        Topics of one partition each.
+        Topics.
     rate
         Observations a second.
+    partition, partitions
+        Where all of them are, and how many the topics have. Its other predictions have ids that
+        begin with a letter.
 
     Attributes
     ----------
@@ -49,11 +61,18 @@ class Flow:
     """
 
     def __init__(
-        self, bootstrap: str, observations: str, labels: str, predictions: str, rate: float
+        self,
+        bootstrap: str,
+        observations: str,
+        labels: str,
+        predictions: str,
+        rate: float,
+        partition: int = 0,
+        partitions: int = 1,
     ) -> None:
         self._options = KafkaOptions([bootstrap], {"linger_ms": 0})
         self._observations, self._labels, self._predictions = observations, labels, predictions
-        self._rate = rate
+        self._rate, self._partition, self._partitions = rate, partition, partitions
         self.sent: list[float] = []
         self.read: list[float] = []
         self.doubled = 0
@@ -72,8 +91,8 @@ class Flow:
         for thread in self._threads:
             thread.join()
 
-    def _records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Observation and label, without end."""
+    def _records(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """Id, observation and label, without end."""
         made = []
         for record in records(DIFFERENT):
             fields = dict(record)
@@ -82,13 +101,14 @@ class Flow:
         i = 0
         while True:
             fields, label = made[i % DIFFERENT]
-            id_ = b'{"id":"%d",' % i
-            yield id_ + fields, id_ + label
+            key = placed(str(i), self._partition, self._partitions).encode()
+            id_ = b'{"id":"%b",' % key
+            yield key, id_ + fields, id_ + label
             i += 1
 
     def _write(self) -> None:
         producer = BatchProducer(**self._options.producer(None))
-        source, waiting = self._records(), deque[bytes]()
+        source, waiting = self._records(), deque[tuple[bytes, bytes]]()
         handed: list[PendingSends] = []
         started = time.perf_counter()
         while not self._stop.wait(TICK):
@@ -98,15 +118,15 @@ class Flow:
             first, due = len(self.sent), int((now - started) * self._rate)
             observations, labels = [], []
             for i in range(first, due):
-                observation, label = next(source)
-                observations.append(Outgoing(self._observations, b"%d" % i, observation, clock))
-                waiting.append(label)
+                key, observation, label = next(source)
+                observations.append(Outgoing(self._observations, key, observation, clock))
+                waiting.append((key, label))
                 if i >= DELAY:
-                    key = b"%d" % (i - DELAY)
-                    labels.append(Outgoing(self._labels, key, waiting.popleft(), clock))
+                    labels.append(Outgoing(self._labels, *waiting.popleft(), clock))
             self.read += [0.0] * len(observations)
             self.sent += [started + i / self._rate for i in range(first, due)]
-            parts = [((self._observations, 0), observations), ((self._labels, 0), labels)]
+            number = self._partition
+            parts = [((self._observations, number), observations), ((self._labels, number), labels)]
             handed += send(producer, [part for part in parts if part[1]])
             handed = [batch for batch in handed if not batch.is_done]
         producer.flush(10)
@@ -114,13 +134,16 @@ class Flow:
 
     def _read(self) -> None:
         consumer = column_consumer(self._options.consumer())
-        part = TopicPartition(self._predictions, 0)
+        part = TopicPartition(self._predictions, self._partition)
         consumer.assign([part])
         consumer.seek(part, 0)
         while not self._stop.is_set():
             for chunks in consumer.poll(100).values():
                 now = time.perf_counter()
                 for key in (key for chunk in chunks for key in chunk.keys):
-                    self.doubled += self.read[int(key)] != 0.0
-                    self.read[int(key)] = self.read[int(key)] or now
+                    if not key[:1].isdigit():
+                        continue
+                    i = int(key.rstrip(PAD))
+                    self.doubled += self.read[i] != 0.0
+                    self.read[i] = self.read[i] or now
         consumer.close()

@@ -262,8 +262,7 @@ class Member(Protocol):
         """
 
     def caught_up(self, shards: frozenset[int]) -> None:
-        """Report which followed shards have reached the end of their journals. Never
-        blocks.
+        """Report the followed shards that have reached the end of their journals. Never blocks.
 
         A shard moves here from a living process only if it is among them.
         """

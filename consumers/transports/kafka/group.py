@@ -61,6 +61,7 @@ class KafkaMember:
         self._topic = topic
         self._assigned: Assigned | None = None
         self._can_rejoin = hasattr(ConsumerCoordinator, "request_rejoin")
+        self.caught_up(frozenset())  # before it joins, or its shards would move at once
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
         self._thread.start()

@@ -128,6 +128,8 @@ _DEFAULTS: dict[str, Any] = {
 
 
 SESSION_MS = 6_000  # a member that is silent for longer is dead: the minimum a broker allows
+# A member hears of a rebalance by its heartbeats. Nobody runs a shard that moves meanwhile.
+HEARTBEAT_MS = 400
 
 
 class KafkaOptions:
@@ -194,7 +196,7 @@ class KafkaOptions:
             **self.consumer(),
             "group_id": group,
             "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": SESSION_MS // 4,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
             "auto_offset_reset": "latest",  # it has no position, and needs none
         }
 
