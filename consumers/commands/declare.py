@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from consumers.config.propose import ModelChoice, Source
     from consumers.config.sample import InferredField
 
-__all__ = ["Declaration", "FieldsOption", "SchemaOption", "declare"]
+__all__ = ["Declaration", "FieldsOption", "PerOption", "SchemaOption", "declare"]
 
 FieldsOption = Annotated[
     list[str] | None,
@@ -37,6 +37,10 @@ FieldsOption = Annotated[
 SchemaOption = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="The same from a JSON Schema or an Avro schema (.avsc)."),
+]
+PerOption = Annotated[
+    str | None,
+    typer.Option(metavar="FIELD", help="A model for each value of this field, such as a tenant."),
 ]
 
 LARGEST_SCHEMA = 16 * 2**20  # bytes
@@ -58,6 +62,7 @@ class Declaration:
     labels: str | None
     transport: str | None
     id_field: str | None
+    per: str | None = None
 
 
 def declare(
@@ -75,7 +80,7 @@ def declare(
     """
     from consumers.config.declared.fields import without_label
     from consumers.config.load import parse
-    from consumers.config.propose import Source, choose, service_name, toml
+    from consumers.config.propose import Source, choose, service_name, toml, with_key
 
     if any(how):
         raise ConfigError("--fields and --schema read no records; remove the options of files")
@@ -98,7 +103,8 @@ def declare(
         raise ConfigError(f"--id-field and --label are both {id_field!r}; name two fields")
     strict = given.schema is not None
     fields, label = without_label(declared, given.label, id_field, origin, strict=strict)
-    choice = choose(fields)
+    fields = with_key(fields, given.per) if given.per else fields
+    choice = choose(fields, per=given.per)
     labels = given.labels or (f"{topic}-labels" if given.label else None)
     url = relative(given.transport, output.parent) if given.transport else f"sqlite:{name}.db"
     source = Source(name, url, topic, labels, None, origin, id_field)

@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import chain, compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -15,8 +14,10 @@ import typer
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING
-from consumers.commands.declare import Declaration, FieldsOption, SchemaOption, declare
+from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
+    NameOption,
+    OutputOption,
     check_directory,
     check_new,
     checked_name,
@@ -73,6 +74,7 @@ class _Asked(NamedTuple):
     output: Path
     missing: list[str] | None = None
     registry: str | None = None
+    per: str | None = None
 
     @property
     def texts(self) -> frozenset[str]:
@@ -120,15 +122,11 @@ def init(
     ] = None,
     registry: RegistryOption = None,
     id_field: IdFieldOption = None,
+    per: PerOption = None,
     fields: FieldsOption = None,
     schema: SchemaOption = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the service; by default that of the source."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")
-    ] = None,
+    name: NameOption = None,
+    output: OutputOption = None,
     missing: MissingOption = None,
     file_format: FormatOption = None,
     sep: SepOption = None,
@@ -153,16 +151,19 @@ def init(
       headwater init phishing.csv --label is_phishing
       headwater init orders --labels refunds --transport kafka://localhost:9092
       headwater init payments --fields amount:numeric,country --label fraud
+      headwater init orders.csv --label returned --per shop
       headwater init --spam filter
     """
     from consumers.config.propose import service_name
 
     if spam or budget is not None:
+        if per:
+            raise ConfigError("--per and --spam exclude each other; give one")
         write_filter(spam, source, file_format, name, output, budget, force=force)
         return
     how = (file_format, sep, encoding, quote, columns)
     if fields or schema:
-        given = Declaration(source, fields or (), schema, label, labels, transport, id_field)
+        given = Declaration(source, fields or (), schema, label, labels, transport, id_field, per)
         declare(given, name, output, missing, how, force=force)
         return
     if source is None:
@@ -175,7 +176,7 @@ def init(
     check_new(output, force=force)
     if file and transport:
         check_directory(transport)
-    asked = _Asked(source, file, name, label, labels, transport, output, missing, registry)
+    asked = _Asked(source, file, name, label, labels, transport, output, missing, registry, per)
     origin, time_field = _proposed(asked, id_field, look=not no_look)
     typer.echo(f"\nwrote {output}; next:")
     for line in _next_steps(origin, file, label, output, time_field):
@@ -185,11 +186,11 @@ def init(
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
     from consumers.config.load import parse
-    from consumers.config.propose import choose, toml
+    from consumers.config.propose import choose, toml, with_key
     from consumers.config.sample import ONE_CLASS, SAMPLE_SIZE, fields_of_mail, infer
     from consumers.offline.pitfalls import Pitfalls
 
-    source, file, name, label, labels, transport, output, missing, registry = asked
+    source, file, name, label, labels, transport, output, missing, registry, per = asked
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
     warnings = _check_label(label, looked.records, source) if label else []
@@ -203,7 +204,8 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
         fields = fields_of_mail()
     else:
         fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
-    choice, found = choose(fields, mail=looked.wire == "mail"), Pitfalls()
+    fields = with_key(fields, per) if per and looked.wire != "mail" else fields
+    choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
     if look:
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
         if not found.in_order:  # it says more than that the sample has one class
@@ -329,10 +331,11 @@ def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals |
 
 
 def _no_field(name: str, records: Records, source: str) -> str:
-    names = {name for record in records for name in record}
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"fields are {', '.join(sorted(names)[:20])}"
-    return f"no field {name!r} in {_count(len(records), 'record')} of {source}; {hint}"
+    from consumers.config.propose import hint
+
+    names = sorted({name for record in records for name in record})
+    of = f"{_count(len(records), 'record')} of {source}"
+    return f"no field {name!r} in {of}; {hint(name, names)}"
 
 
 def _id(

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from consumers.base.errors import ConfigError
 from consumers.transports.registry import local_path
 
-__all__ = ["check_directory", "check_new", "checked_name", "relative", "write"]
+__all__ = [
+    "NameOption",
+    "OutputOption",
+    "check_directory",
+    "check_new",
+    "checked_name",
+    "relative",
+    "write",
+]
+
+NameOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Name of the service; by default that of the source."),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")
+]
 
 
 def checked_name(name: str) -> str:

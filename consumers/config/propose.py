@@ -10,22 +10,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
 
 from consumers.base.errors import ConfigError
+from consumers.config.auto import OF_KEYS, PER
 from consumers.config.sample import InferredField
 from consumers.transports.registry import transport_of
 
-__all__ = ["ModelChoice", "Source", "choose", "service_name", "toml"]
+__all__ = ["ModelChoice", "Source", "choose", "hint", "service_name", "toml", "with_key"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model, why it was chosen, and the scores that show it, as lines."""
+    """A model, why it was chosen, and the scores that show it, as lines; and its parameters."""
 
     model: str
     why: str
     scores: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,10 @@ class Source:
     format: str = "json"
 
 
-def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoice:
-    """The model for these fields, which may be those of mails.
+def choose(
+    fields: Sequence[InferredField], *, mail: bool = False, per: str | None = None
+) -> ModelChoice:
+    """The model for these fields, which may be those of mails. `per`: see `with_key`.
 
     Raises
     ------
@@ -57,8 +63,10 @@ def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoic
     '1 field of numbers or truth values: several learners, each weighed by how well it predicts'
     """
     if mail:
+        if per is not None:
+            raise ConfigError("--per: mails have no field of a key; remove it")
         return ModelChoice("spam", "mail: words, pairs and byte 4-grams of each field")
-    kinds = [f.kind for f in fields if f.kind is not None]
+    kinds = [f.kind for f in fields if f.kind is not None and f.name != per]
     texts, categories = kinds.count("text"), kinds.count("categorical")
     numbers = len(kinds) - texts - categories
     if not kinds:
@@ -68,7 +76,31 @@ def choose(fields: Sequence[InferredField], *, mail: bool = False) -> ModelChoic
         )
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
+    if per is not None:
+        why = f"a model for each {per}, which leans on all others; {mix}"
+        return ModelChoice(OF_KEYS, why, parameters={PER: per})
     return ModelChoice("auto", f"{mix}: several learners, each weighed by how well it predicts")
+
+
+def hint(name: str, names: Sequence[str]) -> str:
+    """What a field that does not exist may have been meant to be."""
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"fields are {', '.join(names[:20])}"
+
+
+def with_key(fields: Sequence[InferredField], key: str) -> list[InferredField]:
+    """The fields, with one of them as the key of models, whatever it looks like.
+
+    Raises
+    ------
+    ConfigError
+        There is no such field.
+    """
+    names = [each.name for each in fields]
+    if key not in names:
+        raise ConfigError(f"--per: no field {key!r} that can be a key; {hint(key, names)}")
+    why = "the key: each value has a model of its own"
+    return [InferredField(key, "categorical", why) if f.name == key else f for f in fields]
 
 
 def toml(
@@ -102,6 +134,7 @@ def toml(
         f"# {choice.why}.",
         *(f"#   {line}".rstrip() for line in choice.scores),
         f"type = {_text(choice.model)}",
+        *(f"{name} = {json.dumps(value)}" for name, value in choice.parameters.items()),
         "",
         *_commit(source.transport),
         "[http]",
@@ -174,16 +207,16 @@ def _declared(
 
 def _features(fields: Sequence[InferredField], warnings: Mapping[str, str]) -> list[str]:
     lines = []
-    for field in fields:
-        shown = _key(field.name)
-        if field.kind is None:
-            lines.append(f"# {shown} is left out: {field.about}")
-            if field.may_be_text:
+    for each in fields:
+        shown = _key(each.name)
+        if each.kind is None:
+            lines.append(f"# {shown} is left out: {each.about}")
+            if each.may_be_text:
                 lines.append(f'# {shown} = "text"   # uncomment to learn from its words')
         else:
-            if field.name in warnings:
-                lines.append(f"# warning: {shown} {_comment(warnings[field.name])}")
-            lines.append(f"{shown} = {_text(field.kind)}  # {field.about}")
+            if each.name in warnings:
+                lines.append(f"# warning: {shown} {_comment(warnings[each.name])}")
+            lines.append(f"{shown} = {_text(each.kind)}  # {each.about}")
     return lines
 
 

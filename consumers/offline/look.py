@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any, NamedTuple
 
@@ -208,7 +208,8 @@ def compared(
     records
         As they would be written to a topic. Those that the service would reject are not used.
     default
-        The model to choose if none is better, and why.
+        The model to choose if none is better, and why. One with parameters was asked for, and is
+        chosen in any case.
     id_field, missing
         As the service has them: the field with the id, and the texts that mean "no value".
         Values that do not fit their field are missing, as in the configuration that is written.
@@ -218,13 +219,15 @@ def compared(
         Called with the number of scored records, and with that of all.
     """
     names = models(schema, default.model)
+    configs = {name: _config(name, default) for name in names}
     codec = JsonObservations(schema, id_field, None, missing=missing, keep=True)
-    rows, kept = _usable(records, codec, names)
+    rows, kept = _usable(records, codec, list(configs.values()))
     parts = _parts(kept, arrivals)
     scores: list[ModelScore] = []
-    for n, name in enumerate(names):
+    for n, (name, config) in enumerate(configs.items()):
         done = len(kept) * n
-        found = _scored(name, schema, rows, parts, done, len(kept) * len(names), progress, clock)
+        total = len(kept) * len(names)
+        found = _scored(name, config, schema, rows, parts, done, total, progress, clock)
         if found is not None:
             scores.append(found)
     if not scores:
@@ -245,6 +248,11 @@ def compared(
     worse = GuessWatch().look(taken.view, now=True)
     unseen = _unseen(parts, taken.view.classes)
     return Look(scores, choice, len(kept), worse, unseen, rejected, left_out)
+
+
+def _config(name: str, default: ModelChoice) -> ModelConfig:
+    parameters = default.parameters if name == default.model else {}
+    return ModelConfig(type=name, parameters=dict(parameters))
 
 
 def _unseen(parts: Sequence[Chunk], classes: Sequence[Label]) -> int:
@@ -272,15 +280,15 @@ def _unseen(parts: Sequence[Chunk], classes: Sequence[Label]) -> int:
 
 
 def _usable(
-    records: Sequence[Mapping[str, Any]], codec: JsonObservations, names: Sequence[str]
+    records: Sequence[Mapping[str, Any]], codec: JsonObservations, configs: Sequence[ModelConfig]
 ) -> tuple[Rows, list[int]]:
     """The rows that the service and every learner accept, and the numbers of their records."""
     keys = [str(n).encode() for n in range(len(records))]
     decoded = codec.decode(keys, list(map(encoded, records)))
     decoded.rows.blank(list(decoded.rejected))
     refused = set(decoded.rejected)
-    for name in names:
-        learner = build(ModelConfig(type=name), Defaults(auto=auto_of(codec.schema)))
+    for config in configs:
+        learner = build(config, Defaults(auto=auto_of(codec.schema)))
         refused |= learner.refusals(learner.prepare(decoded.rows)).keys()
     kept = [n for n in range(len(records)) if n not in refused]
     return decoded.rows.take(np.array(kept, dtype=np.int64)), kept
@@ -298,6 +306,7 @@ def _parts(kept: Sequence[int], arrivals: Arrivals) -> list[Chunk]:
 
 def _scored(
     name: str,
+    config: ModelConfig,
     schema: Schema,
     rows: Rows,
     parts: Sequence[Chunk],
@@ -308,8 +317,8 @@ def _scored(
 ) -> ModelScore | None:
     """The scores of one model; None if its memory does not suffice for these fields."""
     try:
-        _machine(name, schema, rows).process(*_first(rows))  # compiles its kernels
-        machine = _machine(name, schema, rows)
+        _machine(config, schema, rows).process(*_first(rows))  # compiles its kernels
+        machine = _machine(config, schema, rows)
     except ConfigError:
         return None
     seconds, at, rejected = 0.0, 0, 0
@@ -327,9 +336,8 @@ def _scored(
     return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1), rejected)
 
 
-def _machine(name: str, schema: Schema, rows: Rows) -> Progressive:
+def _machine(config: ModelConfig, schema: Schema, rows: Rows) -> Progressive:
     """An empty model with its join, bounded as in a service."""
-    config = ModelConfig(type=name)
     learner = build(config, Defaults(auto=auto_of(schema)))
     join = LabelJoin(max_classes=limited(config, learner, schema))
     return Progressive(learner, join, rows.take(np.empty(0, dtype=np.int64)), window=MOST)
@@ -343,7 +351,8 @@ def _first(rows: Rows) -> tuple[Rows, Any]:
 
 
 def _chosen(scores: Sequence[ModelScore], default: ModelChoice, *, in_order: bool) -> ModelChoice:
-    """The default, or the best model if it is clearly better. `scores` are sorted by log loss."""
+    """The default, or the best model if it is clearly better and nobody asked for the default.
+    `scores` are sorted by log loss."""
     name = default.model
     ours = next((each for each in scores if each.model == name), None)
     if ours is None:
@@ -351,18 +360,20 @@ def _chosen(scores: Sequence[ModelScore], default: ModelChoice, *, in_order: boo
     n = ours.view.scores["all"].scored
     if not in_order:
         why = f"{default.why}; the labels look sorted, so the scores choose no other model"
-        return ModelChoice(default.model, why)
+        return replace(default, why=why)
     if n < ENOUGH:
         few = f"{n:,.0f} scored predictions are too few to choose another model by their scores"
-        return ModelChoice(default.model, f"{default.why}; {few}")
+        return replace(default, why=f"{default.why}; {few}")
     better = next((each for each in scores if _clearly_better(each, ours)), None)
     if better is None:
-        return ModelChoice(default.model, f"{default.why}; no other model is clearly better")
-    return ModelChoice(
-        better.model,
+        return replace(default, why=f"{default.why}; no other model is clearly better")
+    figures = (
         f"log loss {better.log_loss:.3f}, accuracy {better.accuracy:.1%}; those of {name} are "
-        f"{ours.log_loss:.3f} and {ours.accuracy:.1%}",
+        f"{ours.log_loss:.3f} and {ours.accuracy:.1%}"
     )
+    if default.parameters:
+        return replace(default, why=f"{default.why}; {better.model} is better: {figures}")
+    return ModelChoice(better.model, figures)
 
 
 def _clearly_better(other: ModelScore, ours: ModelScore) -> bool:

@@ -19,6 +19,7 @@ from consumers.config.propose import choose
 from consumers.config.sample import InferredField
 from consumers.shard.models import build
 from consumers.transports import open_log
+from stream import PerKeyNB
 from tests.commands.ports import other_port
 
 ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]
@@ -337,6 +338,26 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
     assert load(Path("q.toml")).input.id == "id"
 
 
+@pytest.mark.parametrize("declared", [False, True], ids=["looked at", "declared"])
+def test_models_of_keys(capsys: pytest.CaptureFixture[str], declared: bool) -> None:
+    """The field is a category whatever it holds, and the model is compared with the others."""
+    shops = [{"shop": i % 7, "price": float(i % 11), "colour": "ab"[i % 2]} for i in range(900)]
+    rows = [{**x, "back": (x["price"] > 5) ^ (x["shop"] % 2)} for x in shops]
+    if declared:
+        init("orders", fields=["shop:numeric,price:numeric,colour"], label="back", per="shop")
+    else:
+        init(write("orders.jsonl", rows), label="back", per="shop")
+
+    config, shown = load(Path("orders.toml")), capsys.readouterr().out
+    assert config.features["shop"] == "categorical"
+    assert config.features["price"] == "numeric"
+    learner = build(config.model)
+    assert isinstance(learner, PerKeyNB)
+    assert learner.per == "shop"
+    assert "model PerKeyNB: a model for each shop, which leans on all others" in shown
+    assert declared or re.search(r"  PerKeyNB +\d.*chosen\n", shown)
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -357,6 +378,11 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
         ),
         ({"source": "p.jsonl", "id_field": "age"}, "--id-field age: expected text or integers"),
         ({"source": "p.jsonl", "id_field": "spam", "label": "spam"}, "are both 'spam'; name two"),
+        ({"source": "p.jsonl", "per": "tow"}, "--per: no field 'tow' .* did you mean 'town'"),
+        ({"source": "p.jsonl", "label": "spam", "per": "spam"}, "--per: no field 'spam' that can"),
+        ({"source": "p.jsonl", "per": "id"}, "--per: no field 'id' that can be a key; fields are"),
+        ({"source": "mails.mbox", "per": "town"}, "--per: mails have no field of a key"),
+        ({"spam": True, "source": "x", "per": "town"}, "--per and --spam exclude each other"),
         ({"source": "p.jsonl", "transport": "sqlite:no/x.db"}, "no directory no; create it first"),
         ({"source": "p.jsonl", "name": "a b"}, "got 'a b'; for example --name a-b"),
         ({"source": "p.jsonl", "output": Path("no/p.toml")}, "cannot write no/p.toml"),
@@ -371,6 +397,9 @@ def test_wrong_use_is_one_line(arguments: dict[str, Any], expected: str) -> None
     write("empty.jsonl", [])
     write("useless.jsonl", [{"id": i} for i in range(9)])
     Path("nothing").mkdir()
+    Path("mails.mbox").write_bytes(
+        b"From a@b Sat Jan  3 01:05:34 2026\nSubject: hello\n\nyes\n" * 9
+    )
 
     with pytest.raises(ConfigError, match=expected) as caught:
         init(**arguments)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from consumers.base.errors import ConfigError
+from consumers.config.propose import hint
 from consumers.config.sample import InferredField, named_like_a_time, named_like_an_id
 from consumers.config.sections import LONGEST_NAME
 from stream.data.schema import KINDS, Kind
@@ -206,10 +207,8 @@ def without_label(
 
 
 def _no_field(name: str, declared: Sequence[Declared], source: str) -> str:
-    names = [each.field.name for each in declared]
-    near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"fields are {', '.join(sorted(names)[:20])}"
-    return f"no field {name!r} in {source}; {hint}"
+    names = sorted(each.field.name for each in declared)
+    return f"no field {name!r} in {source}; {hint(name, names)}"
 
 
 def _check(fields: Sequence[InferredField], source: str) -> None:

@@ -75,6 +75,16 @@ def test_labels_of_a_topic_are_as_late_as_their_timestamps() -> None:
     assert ours.log_loss == last.scores["all"].log_loss
 
 
+def test_model_that_was_asked_for_stays_and_the_better_one_is_named() -> None:
+    """One with parameters was asked for."""
+    wanted = ModelChoice("GaussianNB", "as asked", parameters={"var_smoothing": 0.01})
+    look = compared(*of(line(3000)), wanted)
+
+    assert look.choice.model == "GaussianNB"
+    assert look.choice.parameters == {"var_smoothing": 0.01}
+    assert look.choice.why.startswith("as asked; LogisticRegression is better: log loss 0.")
+
+
 def test_clearly_better_model_is_chosen() -> None:
     """With its log loss and that of the default as the reason."""
     look = compared(*of(line(3000)), ModelChoice("GaussianNB", "two numbers"))
