@@ -41,6 +41,7 @@ TABLE = "tests/stream/join/test_table.py"
 FUTURE = "tests/consumers/shard/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
+ASSIGNMENT = "tests/transports/test_assignment.py"
 BATCHES = "tests/transports/test_kafka_batches.py"
 BACKFILL = "tests/consumers/backfill"
 MIX = "tests/stream/mix/test_mixed.py"
@@ -665,5 +666,29 @@ MUTANTS = (
         "        if busy or (not late and self._records < self._every):\n",
         "        if not late and self._records < self._every:\n",
         (f"{DUE}::test_snapshot_waits_for_the_writer_and_stays_due",),
+    ),
+    Mutant(
+        "a shard moves only to a warm copy",
+        "consumers/transports/kafka/assignment.py",
+        "        waits = holder != owner and (shard, owner) in cold\n",
+        "        waits = False\n",
+        (f"{ASSIGNMENT}::test_shard_of_a_living_owner_moves_only_to_a_warm_copy",),
+    ),
+    Mutant(
+        "a member joins again when what it awaits is warm",
+        "consumers/transports/kafka/assignor.py",
+        "{*self._answer.awaits} - self._reported)\n",
+        "self._answer.awaits[:0])\n",
+        (f"{ASSIGNMENT}::test_member_joins_again_once_for_each_shard_that_it_awaited",),
+    ),
+    Mutant(
+        "a newer copy comes before an older snapshot of the host",
+        "consumers/snapshots/store.py",
+        "        return sorted(found, key=lambda each: _position(each[0]), reverse=True), errors\n",
+        "        return found, errors\n",
+        (
+            "tests/consumers/snapshots/test_snapshots_copies.py::"
+            "test_the_newest_snapshot_comes_first_wherever_it_is",
+        ),
     ),
 )
