@@ -41,6 +41,7 @@ LOOK_SECONDS = 0.25
 PAUSE_SECONDS = 5.0  # after a failure to follow
 SLICE_SECONDS = 0.5  # of a shard's replay, while other shards wait
 SLICE_OFFSETS = 1_000  # of its journal, which each slice reads again
+LEVEL_SECONDS = 2.0  # a copy that is not further behind its owner has reached the end
 COPIES_SHARE = 0.1  # of the time of a thread; no commit waits for it
 
 Connect = Callable[[], Log]
@@ -53,6 +54,7 @@ class _Stretch(NamedTuple):
     found: Sources
     ahead: Course
     end: int
+    asked: float  # when that was the end of the journal
 
 
 @dataclass(eq=False, slots=True)
@@ -286,7 +288,7 @@ class Follower:
             followed.logged = error
 
     def _advance(self, followed: _Followed, transport: Log) -> None:
-        journal, end = followed.journal, followed.end
+        journal, end, asked = followed.journal, followed.end, followed.asked
         if followed.apart:
             followed.asked = time.monotonic()
             followed.end = transport.end_offsets([journal])[journal]
@@ -303,9 +305,9 @@ class Follower:
             if end <= transport.beginning_offsets([journal])[journal]:
                 followed.empty = end
                 return
-            live, stretch = self._load(followed, transport, end)
+            live, stretch = self._load(followed, transport, end, asked)
         else:
-            following = self._stretch(followed, transport, live, end)
+            following = self._stretch(followed, transport, live, end, asked)
             if following is None:
                 followed.reached = None
                 return  # a rollback removed its position, or it was re-learned: it is loaded next
@@ -315,19 +317,24 @@ class Follower:
         if live.moved is not None:
             followed.moved = moved_away(journal, live.moved)
         if live.position >= stretch.end:
-            followed.reached = live.seq
+            # A load may take long, and the owner commits meanwhile. Then it is not warm yet.
+            level = not followed.behind or time.monotonic() - stretch.asked < LEVEL_SECONDS
+            if level or followed.reached is not None:
+                followed.reached = live.seq
             self._publish(followed, live)
 
-    def _load(self, followed: _Followed, transport: Log, end: int) -> tuple[LiveShard, _Stretch]:
+    def _load(
+        self, followed: _Followed, transport: Log, end: int, asked: float
+    ) -> tuple[LiveShard, _Stretch]:
         """The shard from its newest snapshot, or from the start, and the stretch after it."""
         found = sources(self._config, transport, followed.shard)
         store, before = open_store(self._config, followed.shard), followed.before
         followed.before = None
         live, ahead = load(self._config, transport, found, store, end=end, before=before)
-        return live, _Stretch(live.seq, found, ahead, end)
+        return live, _Stretch(live.seq, found, ahead, end, asked)
 
     def _stretch(
-        self, followed: _Followed, transport: Log, live: LiveShard, end: int
+        self, followed: _Followed, transport: Log, live: LiveShard, end: int, asked: float
     ) -> _Stretch | None:
         """The rest of the current stretch, or the next one; None if it must be loaded again."""
         stretch = followed.stretch
@@ -337,7 +344,7 @@ class Follower:
         if ahead.without(live.seq) is not None or ahead.relearned is not None:
             return None
         # Topics are described at a load only: the journal names partitions that are added later.
-        return stretch._replace(ahead=ahead, end=end)
+        return stretch._replace(ahead=ahead, end=end, asked=asked)
 
     def _replay(
         self, followed: _Followed, transport: Log, live: LiveShard, stretch: _Stretch

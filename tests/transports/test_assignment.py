@@ -143,6 +143,33 @@ def test_shard_of_a_living_owner_moves_only_to_a_warm_copy(seed) -> None:
     check(members, shards, standbys)
 
 
+def test_process_that_is_started_again_at_once_does_not_get_its_shards_cold() -> None:
+    """Its death and its join come in one rebalance: who has a warm copy runs them meanwhile."""
+    members = rebalanced({"a": Holding(), "b": Holding()}, 2, 1)
+    (lost,) = members["b"].runs
+    a = replace(members["a"], warm=frozenset({lost}))
+
+    shares = assign({"a": a, "b again": Holding(warm=frozenset())}, 2, 1)
+    assert shares["a"].runs == {0, 1}
+    assert shares["b again"].awaits
+    assert shares["b again"].awaits <= shares["b again"].follows.keys()
+
+
+def test_warm_copy_of_a_shard_that_waits_is_kept() -> None:
+    """Or its shard would be loaded if its owner died while the new member loads it."""
+    full = frozenset({0, 1, 2, 3})
+    members = {
+        "a": Holding(frozenset({0, 1}), {2: 0, 3: 0}, 0, full),
+        "b": Holding(frozenset({2, 3}), {0: 0, 1: 0}, 0, full),
+    }
+    shares = assign({**members, "c": Holding(warm=frozenset())}, 4, 1)
+    (waiting,) = shares["c"].awaits
+    holder = next(m for m, share in shares.items() if waiting in share.runs)
+    kept = [m for m in members if m != holder and waiting in shares[m].follows]
+
+    assert len(kept) == 1
+
+
 def reassigned(
     members: Members, shards: int, standbys: int, generation: int
 ) -> tuple[Members, dict[str, frozenset[int]]]:
@@ -159,6 +186,8 @@ def reassigned(
             released |= bool(held.runs - share.runs)
             for shard in share.runs - held.runs:
                 assert shard not in owned, "its owner lives, and has not released it"
+                warm_at = {o for o, h in members.items() if shard in (h.warm or ())}
+                assert not warm_at or m in warm_at, "it goes cold, and there is a warm copy"
             for shard in held.runs - share.runs:
                 assert any(
                     s.follows.get(shard) == 0 and shard in (members[o].warm or ())

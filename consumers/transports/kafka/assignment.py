@@ -6,6 +6,10 @@ and a shard without an owner goes to a member that follows it.
 
 So the members that follow a shard are chosen by the question who would get it: its first follower
 is the member to which the same rules give it when its owner leaves, the second one when both leave.
+
+A shard moves only to a member that has followed it to the end of its journal. Until then its owner
+keeps it, or without one a member that has a warm copy; it may run more shards than its part. A
+shard of which nobody has a warm copy goes to its next owner at once.
 """
 
 from __future__ import annotations
@@ -25,13 +29,14 @@ class Holding:
 
     `follows` has for each shard its place among the followers of the shard, 0 for the next owner.
     `warm` are the shards that it has followed to the end of their journals. None: it does not
-    report them, and gets shards at once.
+    report them, and gets shards at once. `awaits` as in `Share`.
     """
 
     runs: frozenset[int] = frozenset()
     follows: Mapping[int, int] = field(default_factory=dict)
     generation: int = -1
     warm: frozenset[int] | None = None
+    awaits: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +76,28 @@ def assign(members: Mapping[str, Holding], shards: int, standbys: int) -> dict[s
     """
     present = _owners(members)
     known, cold = _followers(members), _cold(members, shards)
-    owners = _balanced(_runs(present, members), range(shards), known, cold, Counter())
+    # What is awaited is given away first, so that no copy is loaded in vain.
+    awaited = frozenset[int]().union(*(held.awaits for held in members.values()))
+    kept = {
+        m: sorted(of, key=lambda n: (n in awaited, n)) for m, of in _runs(present, members).items()
+    }
+    owners = _balanced(kept, range(shards), known, cold, Counter())
     chosen = _chosen(owners, members, known, cold, standbys)
     runs: dict[str, set[int]] = {member: set() for member in members}
     follows: dict[str, dict[int, int]] = {member: {} for member in members}
     awaits: dict[str, set[int]] = {member: set() for member in members}
+    holders = _holders(owners, present, members, cold)
     for shard, owner in owners.items():
-        holder = present.get(shard, owner)
+        holder = holders[shard]
         waits = holder != owner and (shard, owner) in cold
         if holder == owner or waits:
             runs[holder].add(shard)
         if waits:
             awaits[owner].add(shard)
         following = [owner] * (holder != owner) + chosen[shard]
+        if waits:  # a warm copy stays until there is another one
+            warm = [m for m in known.get(shard, ()) if shard in (members[m].warm or ())]
+            following += [m for m in warm if m not in following and m != holder][:1]
         for place, member in enumerate(following):
             if member != holder or not waits:
                 follows[member][shard] = place
@@ -94,6 +108,23 @@ def _owners(members: Mapping[str, Holding]) -> dict[int, str]:
     """The owner of each shard that has one. A member that missed a rebalance may be mistaken."""
     by_generation = sorted(members, key=lambda m: (members[m].generation, m))
     return {shard: m for m in by_generation for shard in members[m].runs}
+
+
+def _holders(
+    owners: Mapping[int, str],
+    present: Mapping[int, str],
+    members: Mapping[str, Holding],
+    cold: Collection[tuple[int, str]],
+) -> dict[int, str]:
+    """Who runs each shard until its owner is warm: who has it, or else who has a warm copy."""
+    ready = {n: m for n, m in owners.items() if n in present or (n, m) not in cold}
+    holders = {n: present.get(n, m) for n, m in ready.items()}
+    load = Counter(holders.values())
+    for shard in sorted(owners.keys() - holders.keys()):
+        warm = [m for m, held in members.items() if shard in (held.warm or ())]
+        holders[shard] = min(warm or [owners[shard]], key=lambda m: (load[m], m))
+        load[holders[shard]] += 1
+    return holders
 
 
 def _followers(members: Mapping[str, Holding]) -> dict[int, list[str]]:

@@ -29,7 +29,7 @@ _VERSION = 2  # the first version of the messages that has the generation of wha
 class _UserData(msgspec.Struct, omit_defaults=True):
     """The shards to follow, each with the member's place among its followers.
 
-    `warm` is in reports, `awaits` in answers; see `Holding` and `Share`.
+    `warm` is in reports only; see `Holding` and `Share`.
     """
 
     follows: dict[int, int]
@@ -78,8 +78,10 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         # What the client has, not what was last assigned: a client that was out of the group has
         # nothing, and the leader would wait in vain until it gives its shards away.
         owned = sorted(part.partition for part in self.owned())
-        warm, self._reported = self.warm, self.warm or frozenset()
-        told = _UserData(self._answer.follows, None if warm is None else sorted(warm))
+        warm = self.warm  # another thread changes it
+        self._reported = warm or frozenset()
+        known = None if warm is None else sorted(warm)
+        told = _UserData(self._answer.follows, known, self._answer.awaits)
         parts = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
             version=_VERSION,
@@ -107,7 +109,8 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         owned = frozenset(n for part in metadata.owned_partitions or () for n in part.partitions)
         told = _read(metadata.user_data) or _UserData({})
         warm = None if told.warm is None else frozenset(told.warm)
-        return Holding(owned, told.follows, metadata.generation_id, warm)
+        awaits = frozenset(told.awaits)
+        return Holding(owned, told.follows, metadata.generation_id, warm, awaits)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Keep what the leader has answered."""

@@ -251,6 +251,38 @@ def test_a_long_replay_is_cut_in_slices_between_which_others_are_served(
     assert len([shard for shard, _ in turns if shard == 0]) >= last(service, 0) // 2
 
 
+def test_a_copy_is_warm_when_it_has_reached_what_was_committed_during_its_load(
+    tmp_path, follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard moves to a warm copy, and would stand still until it had replayed the rest."""
+    monkeypatch.setattr(standby, "LEVEL_SECONDS", 0.0)  # a load that takes longer than that
+    service = Sharded(tmp_path, 1)
+    service.feed(30)
+    service.run()
+    replay, advance = Follower._replay, Follower._advance
+    committed, reached = [], []
+
+    def slow(self, followed, *of) -> None:
+        if not committed:
+            service.feed(300)
+            service.run()
+            committed.append(last(service, 0))
+            until(lambda: followed.end > committed[0])
+        replay(self, followed, *of)
+
+    def looked(self, followed, transport) -> None:
+        advance(self, followed, transport)
+        reached.append(followed.reached)
+
+    monkeypatch.setattr(Follower, "_replay", slow)
+    monkeypatch.setattr(Follower, "_advance", looked)
+    _, (copy,) = follow(service)
+    until(lambda: copy.seq is not None)
+
+    first = next(seq for seq in reached if seq is not None)
+    assert first >= committed[0]
+
+
 def test_a_replay_stopped_at_any_entry_goes_on_to_the_same_bits(tmp_path) -> None:
     """What a takeover finds half way is a model at an entry of the journal, wherever it stops."""
     service = Sharded(tmp_path, 1)
