@@ -13,6 +13,8 @@ from stream.checks.streams import takeable, takes
 
 # Name of a check to why it is left out. Empty: nothing is.
 LEFT_OUT: dict[str, str] = {}
+# Checks with their first data set only: what they find is not in the values of records.
+ONCE = {"check_bounded_memory_growth": "test_growth.py compares bytes with their bounds"}
 
 
 @cache
@@ -38,6 +40,8 @@ def cases():
             if name in LEFT_OUT:
                 continue
             seen[name] = seen.get(name, -1) + 1
+            if seen[name] and name in ONCE:
+                continue
             yield pytest.param(learner, check, id=f"{type(learner).__name__}-{name}-{seen[name]}")
 
 

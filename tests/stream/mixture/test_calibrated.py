@@ -225,7 +225,7 @@ def test_blocks_and_restarts_change_no_bit_of_late_labels(delay, hedge, learner)
     model = Calibrated(learner, hedge=hedge)
     xs, events = delayed(50, delay)
     whole = run_late(model.clone(), xs, events, 1000, save=False)
-    for size, save in ((1, False), (13, False), (1, True), (29, True)):
+    for size, save in ((1, False), (13, True)):
         assert run_late(model.clone(), xs, events, size, save) == whole
 
 

@@ -178,7 +178,7 @@ def test_blocks_and_restarts_change_no_bit_of_late_labels(make, delay) -> None:
     """What the experts predicted travels with the waiting row."""
     xs, events = delayed(90, delay)
     whole = run_late(make(), xs, events, 1000, save=False)
-    for size, save in ((1, False), (13, False), (1, True), (29, True)):
+    for size, save in ((1, False), (13, True)):
         assert run_late(make(), xs, events, size, save) == whole
 
 
