@@ -117,7 +117,9 @@ class Members:
         service = self._gone(host)
         early = not service.output  # it has not even loaded what handles the signal
         code = service.terminate(60)
-        if code and not (early and code == -signal.SIGTERM):
+        if self._lonely and lost_the_broker(code, service.output):
+            self._done.ended += 1  # its last commit was not answered, and it says so
+        elif code and not (early and code == -signal.SIGTERM):
             self._done.violations.append(f"{host} left with {code}: {service.output[-400:]}")
         self._done.changes["left"] += 1
 
