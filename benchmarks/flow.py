@@ -23,7 +23,7 @@ from consumers.base.records import Outgoing
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.producer import BatchProducer, PendingSends, send
 from consumers.transports.kafka.reader import column_consumer
-from consumers.transports.placement import murmur2
+from consumers.transports.placement import partition_of
 
 __all__ = ["Flow", "placed"]
 
@@ -34,7 +34,7 @@ DIFFERENT = 20_000  # observations, over and over
 
 def placed(id_: str, partition: int, partitions: int) -> str:
     """An id that begins so, and whose partition by Kafka's default is this one."""
-    while (murmur2(id_.encode()) & 0x7FFFFFFF) % partitions != partition:
+    while partition_of(id_.encode(), partitions) != partition:
         id_ += PAD.decode()
     return id_
 

@@ -98,14 +98,14 @@ def measure(bootstrap: str, joins: int, history: int, model: str, home: Path) ->
         raise SystemExit(f"{flow.doubled} predictions were doubled")
 
 
-def table(found: dict[tuple[str, int], list[Join]]) -> Iterator[str]:
-    """A line for each model and history, as Markdown."""
+def table(found: dict[str, list[Join]], history: int) -> Iterator[str]:
+    """A line for each model, as Markdown."""
     yield (
         "| model | records in the journal | joins | seconds until the new process predicts | "
         "longest wait of a record: median | largest |"
     )
     yield "|---|---|---|---|---|---|"
-    for (model, history), joins in found.items():
+    for model, joins in found.items():
         took = percentile([j.took for j in joins], 0.5)
         waits = [max(j.waits) for j in joins]
         cells = f"{took:.1f} | {percentile(waits, 0.5):.2f} s | {max(waits):.2f} s"
@@ -120,17 +120,17 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found: dict[tuple[str, int], list[Join]] = {}
+    found: dict[str, list[Join]] = {}
     for model in ("GaussianNB", "auto"):
         with running_broker() as bootstrap, tempfile.TemporaryDirectory() as home:
             what = bootstrap, options.joins, options.history, f'type = "{model}"', Path(home)
             for join in measure(*what):
-                found.setdefault((model, options.history), []).append(join)
+                found.setdefault(model, []).append(join)
                 sys.stdout.write(
                     f"{model}: {join.took:.1f} s, waits up to {max(join.waits):.2f} s\n"
                 )
                 sys.stdout.flush()
-    show("joins", table(found), write=options.write)
+    show("joins", table(found, options.history), write=options.write)
 
 
 if __name__ == "__main__":

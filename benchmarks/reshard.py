@@ -32,7 +32,7 @@ from consumers.snapshots.store import open_store
 from consumers.timetravel.old_shards import OldShards, load_old_shards
 from consumers.timetravel.reshard import Move
 from consumers.transports import open_log
-from consumers.transports.placement import murmur2
+from consumers.transports.placement import partition_of
 from consumers.transports.protocol import Log
 
 PARTITIONS = 8
@@ -80,12 +80,12 @@ def records(n: int) -> Iterator[Outgoing]:
         if i < n:
             key = str(i).encode()
             value = {"id": str(i), **{f"f{j}": round(v, 3) for j, v in enumerate(x[i].tolist())}}
-            part = (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+            part = partition_of(key, PARTITIONS)
             yield Outgoing("obs", key, json.dumps(value).encode(), now + i, (), part)
         if i >= 100:
             key = str(i - 100).encode()
             label = json.dumps({"id": str(i - 100), "label": f"c{labels[i - 100]}"}).encode()
-            part = (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+            part = partition_of(key, PARTITIONS)
             yield Outgoing("ans", key, label, now + i, (), part)
 
 

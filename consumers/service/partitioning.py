@@ -9,7 +9,7 @@ from __future__ import annotations
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.transports.placement import murmur2
+from consumers.transports.placement import partition_of
 from consumers.transports.protocol import Log
 
 __all__ = ["check_partitioning", "input_objections", "objections"]
@@ -85,7 +85,7 @@ def _misplaced(log: Log, topic: str, partitions: int) -> str | None:
             where = f"{chunk.partition} offset {offset}"
             if key is None:
                 return f"{where} has no key, so with several shards its label may be in another"
-            right = (murmur2(key) & 0x7FFFFFFF) % partitions
+            right = partition_of(key, partitions)
             if right != chunk.partition.number:
                 return (
                     f"{where}: its key belongs to partition {right} by murmur2, Kafka's default; "

@@ -11,7 +11,7 @@ from struct import Struct
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing
 
-__all__ = ["Placement", "murmur2", "no_such_partition", "no_such_topic"]
+__all__ = ["Placement", "murmur2", "no_such_partition", "no_such_topic", "partition_of"]
 
 _WORD = Struct("<I")
 _MIX = 0x5BD1E995
@@ -35,6 +35,11 @@ def murmur2(key: bytes) -> int:
         hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * _MIX & _MASK
     hashed = (hashed ^ hashed >> 13) * _MIX & _MASK
     return hashed ^ hashed >> 15
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, as Kafka's clients choose it."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class Placement:
@@ -63,7 +68,7 @@ class Placement:
         if partitions == 1:
             return 0
         if record.key is not None:
-            return (murmur2(record.key) & 0x7FFFFFFF) % partitions
+            return partition_of(record.key, partitions)
         turn = self._turns.get(record.topic, 0)
         self._turns[record.topic] = turn + 1
         return turn % partitions
