@@ -241,28 +241,24 @@ class World:
         paths = sorted(found, key=lambda path: (path.name, path.stat().st_size))
         if not paths or self._random.random() > 0.2:
             return
-        data = bytearray(paths[-1].read_bytes())
-        if not data:
-            return
-        self.told.faults["damaged"] += 1
-        at = self._random.randrange(len(data))
-        if self._random.random() < 0.5:
-            del data[at:]
-        else:
-            data[at] ^= 1 << self._random.randrange(8)
-        paths[-1].write_bytes(bytes(data))
+        self._damage_file(paths[-1], "damaged")
 
     def _damage_keys(self, path: Path) -> None:
         how = self._random.random()
-        if how > 0.3:
-            return
-        self.told.faults["damaged keys"] += 1
         if how < 0.1:
+            self.told.faults["damaged keys"] += 1
             path.unlink()
-            return
+        elif how <= 0.3:
+            self._damage_file(path, "damaged keys")
+
+    def _damage_file(self, path: Path, fault: str) -> None:
+        """Cut it short, or change a bit. One without bytes stays as it is."""
         data = bytearray(path.read_bytes())
-        at = int(self._random.random() * len(data))
-        if how < 0.2:
+        if not data:
+            return
+        self.told.faults[fault] += 1
+        at = self._random.randrange(len(data))
+        if self._random.random() < 0.5:
             del data[at:]
         else:
             data[at] ^= 1 << self._random.randrange(8)
