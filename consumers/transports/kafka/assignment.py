@@ -38,6 +38,10 @@ class Holding:
     warm: frozenset[int] | None = None
     awaits: frozenset[int] = frozenset()
 
+    def has_copy(self, shard: int) -> bool:
+        """Whether it is known to have a warm copy."""
+        return self.warm is not None and shard in self.warm
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -90,14 +94,14 @@ def assign(members: Mapping[str, Holding], shards: int, standbys: int) -> dict[s
     for shard, owner in owners.items():
         holder = holders[shard]
         waits = holder != owner and (shard, owner) in cold
+        following = [owner] * (holder != owner) + chosen[shard]
         if holder == owner or waits:
             runs[holder].add(shard)
         if waits:
             awaits[owner].add(shard)
-        following = [owner] * (holder != owner) + chosen[shard]
-        if waits:  # a warm copy stays until there is another one
-            warm = [m for m in known.get(shard, ()) if shard in (members[m].warm or ())]
-            following += [m for m in warm if m not in following and m != holder][:1]
+            # A warm copy stays until there is another one.
+            warm = [m for m in known.get(shard, ()) if members[m].has_copy(shard)]
+            following += [m for m in warm if m not in (*following, holder)][:1]
         for place, member in enumerate(following):
             if member != holder or not waits:
                 follows[member][shard] = place
@@ -121,7 +125,7 @@ def _holders(
     holders = {n: present.get(n, m) for n, m in ready.items()}
     load = Counter(holders.values())
     for shard in sorted(owners.keys() - holders.keys()):
-        warm = [m for m, held in members.items() if shard in (held.warm or ())]
+        warm = [m for m, held in members.items() if held.has_copy(shard)]
         holders[shard] = min(warm or [owners[shard]], key=lambda m: (load[m], m))
         load[holders[shard]] += 1
     return holders

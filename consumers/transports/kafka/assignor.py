@@ -127,7 +127,6 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
 def _read(user_data: Any) -> _UserData | None:
     """The user data of a message; None in those of an earlier version, or another program."""
     try:
-        found = msgspec.json.decode(user_data or b"", type=_UserData)
+        return msgspec.json.decode(user_data or b"", type=_UserData)
     except msgspec.MsgspecError:
         return None
-    return found
