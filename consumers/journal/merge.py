@@ -141,6 +141,11 @@ class Merge:
         return sum(buffer.count for buffer in self._buffers.values())
 
     @property
+    def inputs(self) -> Sequence[Partition]:
+        """Every input partition, in the order of the merge."""
+        return self._order
+
+    @property
     def nbytes(self) -> int:
         """Size of the records in all buffers, in bytes."""
         return sum(buffer.nbytes for buffer in self._buffers.values())
@@ -184,6 +189,14 @@ class Merge:
             for p, buffer in self._buffers.items()
             if buffer.count >= size or (len(buffer) and buffer.nbytes >= free)
         ]
+
+    def short(self, count: int, ends: Mapping[Partition, int]) -> set[Partition]:
+        """Partitions behind their ends that may hold back a merge of `count` records: they have
+        fewer than an equal share of them. Empty if too few records are buffered."""
+        if len(self) < count:
+            return set()
+        equal = count / len(self._order)
+        return {p for p in self._lagging(ends) if self._buffers[p].count < equal}
 
     def take(
         self,

@@ -50,6 +50,7 @@ class Gatherer:
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
         self._owner, self._merge, self._polled, self._stop = owner, merge, polled, stop
+        self._inputs = set(merge.inputs)
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -85,16 +86,19 @@ class Gatherer:
         return None, since
 
     def _enough(self, size: int) -> bool:
-        """Whether the merged records fill a commit."""
-        return len(self._merge) >= size or self._merge.nbytes >= self._commit.max_bytes
+        """Whether a commit can be full, or the merge may not grow."""
+        if self._merge.nbytes >= self._commit.max_bytes:
+            return True
+        return len(self._merge) >= size and not self._merge.short(size, self._owner.ends())
 
     def _poll(self, size: int, seconds: float) -> int:
         """Poll once, and merge the records. Returns how many chunks came."""
-        share = self._merge.share(self._owner.ends())
+        ends = self._owner.ends()
+        share, short = self._merge.share(ends), self._merge.short(size, ends)
         fetched = self._owner.poll(
             max_records=size,
             timeout=seconds,
-            skip=self._merge.full(2 * size, share),
+            skip=self._inputs - short if short else self._merge.full(2 * size, share),
             max_bytes=self._merge.room,
             each=share,
         )

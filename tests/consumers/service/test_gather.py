@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 import pytest
 
@@ -15,7 +16,7 @@ from consumers.service.gather import Gatherer
 from tests.consumers.feeds import config_text
 from tests.simulation.broker import START, Clock
 
-PLACE = Partition("obs", 0)
+PLACE, LATE = Partition("obs", 0), Partition("labels", 0)
 SIZE = 4
 CONFIG = parse(config_text("memory:gather", ["a"]))
 DELAY = CONFIG.commit.max_delay_ms / 1000
@@ -100,6 +101,64 @@ def test_many_records_are_polled_without_a_pause(monkeypatch) -> None:
     assert batch is not None
     assert clock.now - START < 0.001
     assert owner.polls == 7
+
+
+class Slow(Polled):
+    """An owner of two inputs with a record for each millisecond. A poll returns ten of one input:
+    of the first one while that is asked for. The second one never answers if it is `silent`."""
+
+    def __init__(self, clock: Clock, *, silent: bool = False) -> None:
+        super().__init__(0)
+        self.clock, self.silent = clock, silent
+        self.next = {PLACE: 0, LATE: 1}
+
+    def poll(self, *, skip: Collection[Partition], timeout: float, **_: object) -> list[Fetched]:
+        self.polls += 1
+        place = LATE if PLACE in skip else PLACE
+        if place == LATE and self.silent:
+            self.clock.sleep(timeout)
+            return []
+        begin = self.next[place]
+        offsets = list(range(begin, begin + 10))
+        self.next[place] = begin + 10
+        return [Fetched(place, offsets, offsets, [None] * 10, [b"{}"] * 10)]
+
+    def ends(self) -> dict[Partition, int]:
+        return {PLACE: 1_000, LATE: 1_000}
+
+
+def slow(owner: Slow) -> Gatherer:
+    merge = Merge((PLACE, LATE), frozenset([LATE.topic]), 2**20)
+    merge.seek({PLACE: 0, LATE: 1})
+    first = Fetched(LATE, [0], [0], [None], [b"{}"])  # it would end each batch
+    merge.add([first])
+    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
+
+
+def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch) -> None:
+    """An input that was not fetched yet ended the batch: one commit in five had few records."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    owner = Slow(clock)
+    gathering, sizes = slow(owner), []
+    for _ in range(5):
+        batch, _ = gathering.next(20, 0)
+        assert batch is not None
+        sizes.append(len(batch))
+
+    assert sizes == [20] * 5
+    assert clock.now - START < 0.001
+
+
+def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
+    """The records of the others are committed as far as the order is certain."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    batch, _ = slow(Slow(clock, silent=True)).next(20, 0)
+
+    assert batch is not None
+    assert len(batch) == 2
+    assert clock.now - START < gather.MORE_SECONDS + 0.001
 
 
 def test_error_of_a_poll_is_raised() -> None:
