@@ -538,7 +538,10 @@ class Learner(Many, abc.ABC):
         if plain and NO_LABEL not in block.y.tobytes():  # no label is new, and every step has one
             return label
         learned = block.y[learning(block)]
-        if learned.size and learned.min() < 0:
+        if not learned.size:
+            label.fill(-1)
+            return label
+        if learned.min() < 0:
             raise SchemaError("a learning step needs a label")
         asked = np.flatnonzero(np.bincount(learned)).tolist()
         if any(known[code] < 0 for code in asked):
