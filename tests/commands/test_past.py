@@ -10,6 +10,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.config import load
+from consumers.config.units import counted
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
@@ -124,7 +125,7 @@ def test_replay_says_what_a_rollback_cut_out(ran: str, capsys: Said) -> None:
     cut = told["source"]["cut_out"]
     assert cut["entries"] == 1
     assert cut["records"] + told["records"] == 600
-    line = f"without 1 entry of {cut['records']} records removed by a rollback"
+    line = f"without 1 entry of {counted(cut['records'], 'record')} removed by a rollback"
     assert line in shown
     assert line in rebuilt
     assert "cut out" not in before

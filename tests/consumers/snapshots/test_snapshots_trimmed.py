@@ -331,7 +331,7 @@ def test_expired_journal_is_not_taken_for_the_one_it_replaced(
     replaced, end = base_of(service).parts()[0].directory, service.ends("svc-journal")[0]
     remake(service.log, "svc-journal")
     service.log.append(observations(300, 100))
-    config = service.config(max_records=75)
+    config = service.config(max_records=70)
     Runner(config, service.log, threading.Event(), drain=True, new_journal=True).run()
     assert service.ends("svc-journal")[0] == end
     parts = SnapshotStore.parts
