@@ -50,7 +50,6 @@ class Gatherer:
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
         self._owner, self._merge, self._polled, self._stop = owner, merge, polled, stop
-        self._inputs = set(merge.inputs)
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -79,7 +78,7 @@ class Gatherer:
                 )
                 if batch is not None or not len(merge):
                     return batch, clock
-            elif len(merge) - waiting < size // POLLS:
+            elif len(merge) < size and len(merge) - waiting < size // POLLS:
                 slept = min(self._commit.max_delay_ms / 1000 / POLLS, deadline - now)
                 time.sleep(slept)
             full = False  # what is merged waits for an input that is behind
@@ -98,7 +97,7 @@ class Gatherer:
         fetched = self._owner.poll(
             max_records=size,
             timeout=seconds,
-            skip=self._inputs - short if short else self._merge.full(2 * size, share),
+            skip={*self._merge.inputs} - short if short else self._merge.full(2 * size, share),
             max_bytes=self._merge.room,
             each=share,
         )

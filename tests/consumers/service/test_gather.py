@@ -150,6 +150,21 @@ def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch)
     assert clock.now - START < 0.001
 
 
+def test_few_records_of_an_input_are_polled_without_a_pause_while_behind(monkeypatch) -> None:
+    """The pause between two polls is for feeds that fill no commit."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    gathering = slow(Slow(clock))
+    for begin in (0, 100):
+        at = list(range(begin, begin + 100))
+        gathering._merge.add([Fetched(PLACE, at, at, [None] * 100, [b"{}"] * 100)])
+    batch, _ = gathering.next(100, 0)
+
+    assert batch is not None
+    assert len(batch) == 100
+    assert clock.now - START < 0.001
+
+
 def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
     """The records of the others are committed as far as the order is certain."""
     clock = Clock()
