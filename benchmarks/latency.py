@@ -11,7 +11,6 @@ table, with its date, into docs/performance.md.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from benchmarks.flow import Flow
 from benchmarks.performance import percentile, put
 from consumers.config.sections import CommitConfig
 from consumers.transports import open_log
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, processor_seconds
 from tests.kafka.broker import running_broker
 
 WARM_SECONDS = 5.0
@@ -102,12 +101,6 @@ def measure(bootstrap: str, rate: int, delay: int, seconds: float, directory: Pa
     pairs = list(zip(flow.sent[first:last], flow.read[first:last], strict=True))
     found = [read - sent for sent, read in pairs if read]
     return Run(rate, delay, found, len(pairs) - len(found), flow.doubled, used / seconds)
-
-
-def processor_seconds(pid: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def table(runs: list[Run]) -> Iterator[str]:

@@ -19,12 +19,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.bare_copy import copy_by_batches
-from benchmarks.latency import processor_seconds
 from benchmarks.main_job import filled, rate, service_text
 from benchmarks.performance import show
 from consumers.cli import collect_rarely
 from consumers.transports import open_log
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, processor_seconds
 from tests.kafka.broker import running_broker
 
 IDLE_SECONDS = 20.0

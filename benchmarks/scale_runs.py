@@ -20,13 +20,12 @@ from urllib.error import URLError
 
 from kafka import KafkaAdminClient
 
-from benchmarks.latency import processor_seconds
 from benchmarks.main_job import TimedRunner, create, outgoing, records, service_text
 from benchmarks.scale_model import Load
 from consumers.config import Config, parse
 from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, processor_seconds
 from tests.faults.broker import Cluster
 from tests.faults.seen import Seen, read_topics
 

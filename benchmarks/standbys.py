@@ -20,12 +20,11 @@ from pathlib import Path
 from statistics import median
 from urllib.error import URLError
 
-from benchmarks.latency import processor_seconds
 from benchmarks.main_job import filled, outgoing, records, service_text
 from benchmarks.performance import show
 from consumers.base.records import Partition
 from consumers.transports import open_log
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, processor_seconds
 from tests.kafka.broker import running_broker
 
 SHARDS = 4

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from tests.waiting import PATIENCE
 
-__all__ = ["HEADWATER", "Service", "headwater"]
+__all__ = ["HEADWATER", "Service", "headwater", "processor_seconds"]
 
 HEADWATER = str(Path(sys.executable).with_name("headwater"))  # beside the Python of these tests
 
@@ -42,6 +42,12 @@ def headwater(
         cwd=directory,
         stdin=subprocess.DEVNULL,
     )
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 class Service:

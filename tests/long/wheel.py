@@ -14,9 +14,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 
-from benchmarks.latency import processor_seconds
+from tests.acceptance.service import processor_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 LEARN = """
@@ -64,15 +63,11 @@ def first_prediction(command: Path, place: Path) -> tuple[float, str]:
     return used, said
 
 
-def cpu(command: list[str], place: Path) -> tuple[float, float, str]:
-    """CPU seconds, seconds, and what a command prints."""
-    before, began = getrusage(RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(
+def ran(command: list[str], place: Path) -> str:
+    """What a command prints."""
+    return subprocess.run(
         command, cwd=place, env=clean(), check=True, text=True, stdout=subprocess.PIPE
-    )
-    took, after = time.monotonic() - began, getrusage(RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, took, done.stdout
+    ).stdout
 
 
 def main() -> None:
@@ -85,7 +80,9 @@ def main() -> None:
         (wheel,) = built.glob("headwater-*.whl")
         subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
         python = place / "venv" / "bin" / "python"
-        used, took, _ = cpu([str(python), "-m", "pip", "install", "-q", str(wheel)], place)
+        began = time.monotonic()
+        ran([str(python), "-m", "pip", "install", "-q", str(wheel)], place)
+        took = time.monotonic() - began
         size = wheel.stat().st_size / 1e6
         say(f"{wheel.name}: {size:.1f} MB; installed with all it needs in {took:.0f} s")
         subprocess.run([python, "-m", "compileall", "-q", place / "venv"], check=False)
@@ -98,7 +95,7 @@ def main() -> None:
             )
         prints = {}
         for level in ("x86-64-v3", "generic", "none"):
-            compiled, prints[level] = cpu([str(python), "-c", LEARN, level], place)[2].split()
+            compiled, prints[level] = ran([str(python), "-c", LEARN, level], place).split()
             assert (compiled == "0") == (level != "none"), (level, compiled)
             say(f"{level}: {compiled} compiled, fingerprint {prints[level]}")
         assert len(set(prints.values())) == 1
