@@ -246,7 +246,7 @@ class Api:
 
     async def _observed(
         self, records: RequestRecords, keys: Sequence[bytes | None]
-    ) -> tuple[list[str], list[contract.RecordPosition]]:
+    ) -> tuple[Sequence[str], list[contract.RecordPosition]]:
         """Append observations; their ids and places."""
         answerer, _ = self.answerer(None)
         ids, rejected = answerer.check_observations(keys, records.values)

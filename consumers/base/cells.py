@@ -11,6 +11,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.sequences import TextColumn, taken
+
 __all__ = [
     "ByteCells",
     "Numbers",
@@ -19,7 +21,6 @@ __all__ = [
     "joined",
     "joined_numbers",
     "packed",
-    "picked",
     "sizes",
 ]
 
@@ -170,16 +171,11 @@ def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
         return np.fromiter(found, np.int64, len(cells))
 
 
-def picked(values: Sequence[Any], at: Sequence[int]) -> list[Any]:
-    """The values at these places."""
-    return list(map(values.__getitem__, at))
-
-
 def chosen(cells: Sequence[bytes | None], at: NDArray[np.int64]) -> Sequence[bytes | None]:
     """The cells at these places."""
     if isinstance(cells, ByteCells):
         return cells.take(at)
-    return picked(cells, at.tolist())
+    return taken(cells, at)
 
 
 def joined(parts: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
@@ -200,17 +196,13 @@ def joined_numbers(parts: Sequence[Sequence[int]]) -> Sequence[int]:
     return Numbers(np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]))
 
 
-def as_texts(cells: Sequence[bytes | None]) -> list[str]:
+def as_texts(cells: Sequence[bytes | None]) -> TextColumn:
     """The cells as texts; "" for none, and for one that is not UTF-8."""
-    if not len(cells):
-        return []
-    try:
-        texts = packed(cells, gap=1)[:-1].tobytes().decode().split("\0")
-        if len(texts) == len(cells):
-            return texts
-    except UnicodeDecodeError:
-        pass
-    return [_as_text(cell or b"") for cell in cells]
+    data, start = packed(cells), np.zeros(len(cells) + 1, dtype=np.int64)
+    if data.tobytes().isascii():
+        np.cumsum(np.maximum(sizes(cells), 0), out=start[1:])
+        return TextColumn(data, start)
+    return TextColumn.of([_as_text(cell or b"") for cell in cells])
 
 
 def _as_text(cell: bytes) -> str:

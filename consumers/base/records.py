@@ -332,11 +332,11 @@ class Batch:
         """Which row of its message record `i` is; None if it is a whole message."""
         return None if self.index is None or self.index[i] < 0 else int(self.index[i])
 
-    def rows(self, records: Sequence[int]) -> list[int | None]:
+    def rows(self, records: NDArray[np.int64]) -> list[int | None]:
         """`row` of each of these records."""
         if self.index is None:
             return [None] * len(records)
-        chosen: list[int] = self.index[np.array(records, dtype=np.int64)].tolist()
+        chosen: list[int] = self.index[records].tolist()
         return [None if row < 0 else row for row in chosen]
 
     def place(self, i: int) -> tuple[Partition, int]:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.cells import as_texts, chosen
-from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans, label_of
+from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 from stream.data.block import Rows
 from stream.data.schema import HEAVIEST, Schema
+from stream.data.sequences import CodedColumn, TextColumn
 from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = ["FEWEST", "LabelBlocks", "ObservationBlocks", "compile_decoder"]
@@ -38,20 +39,20 @@ class ObservationBlock:
     """
 
     rows: Rows
-    ids: list[str]
-    labels: list[object]
+    ids: TextColumn
+    labels: CodedColumn
     left: list[int]
     whole: NDArray[np.bool_]
-    times: list[object]
+    times: CodedColumn
 
 
 @dataclass(frozen=True, slots=True)
 class LabelBlock:
     """Ids, labels, weights and reporters of a block, and which records are left."""
 
-    ids: list[str]
-    labels: list[object]
-    weights: list[float]
+    ids: TextColumn
+    labels: CodedColumn
+    weights: NDArray[np.float64]
     reporters: list[str | None] | None
     left: list[int]
 
@@ -101,7 +102,7 @@ class ObservationBlocks:
         n, schema = len(values), self._schema
         ids, whole = _ids(spans, self._id, keys, plain), spans.integers(self._id)
         labels, times = (
-            self._objects(spans, name, n) for name in (self._label_field, self._time_field)
+            self._values(spans, name, n) for name in (self._label_field, self._time_field)
         )
         rows = Rows.empty(schema, 0)
         split = len(schema.categorical)
@@ -112,12 +113,10 @@ class ObservationBlocks:
         left: list[int] = np.flatnonzero(~plain).tolist()
         return ObservationBlock(rows, ids, labels, left, whole, times)
 
-    def _objects(self, spans: Spans, name: str | None, n: int) -> list[object]:
+    def _values(self, spans: Spans, name: str | None, n: int) -> CodedColumn:
         if name is None:
-            return [None] * n
-        column = self._id + 1 + self._more.index(name)
-        found: list[object] = spans.objects(column, label_of).tolist()
-        return found
+            return CodedColumn.nothing(n)
+        return spans.labels(self._id + 1 + self._more.index(name))
 
 
 class LabelBlocks:
@@ -147,25 +146,28 @@ class LabelBlocks:
         weights[np.isnan(weights)] = 1.0
         plain &= (weights > 0.0) & (weights <= HEAVIEST) & ~spans.missing(1)
         ids = _ids(spans, 0, keys, plain)
-        labels: list[object] = spans.objects(1, label_of).tolist()
         reporters = None if self._reporter is None else spans.objects(2).tolist()
         left = np.flatnonzero(~plain).tolist()
-        return LabelBlock(ids, labels, weights.tolist(), reporters, left)
+        return LabelBlock(ids, spans.labels(1), weights, reporters, left)
 
 
 def _ids(
     spans: Spans, column: int, keys: Sequence[bytes | None], plain: NDArray[np.bool_]
-) -> list[str]:
+) -> TextColumn:
     """The ids of the records, or else their keys. Records without a usable one are not plain."""
-    ids = spans.texts(column, np.arange(len(plain)))
-    absent = np.flatnonzero(spans.missing(column) & plain)
-    if absent.size:
-        for i, key in zip(absent.tolist(), as_texts(chosen(keys, absent)), strict=True):
-            if 0 < len(key) <= LONGEST_ID:
-                ids[i] = key
-            else:
-                plain[i] = False
-    return ids
+    at = np.arange(len(plain))
+    ids, absent = spans.texts(column, at), np.flatnonzero(spans.missing(column) & plain)
+    if not absent.size:
+        return ids
+    given = as_texts(chosen(keys, absent))
+    sizes = np.diff(given.start)
+    for k in np.flatnonzero((sizes == 0) | (sizes > LONGEST_ID)).tolist():  # in bytes
+        if not 0 < len(given[k]) <= LONGEST_ID:
+            plain[absent[k]] = False
+    if absent.size == at.size:
+        return given
+    at[absent] = at.size + np.arange(absent.size)
+    return TextColumn.joined([ids, given]).take(at)
 
 
 def compile_decoder() -> None:

@@ -6,7 +6,7 @@ the slow path makes of them. It leaves every other record to the caller, which t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -27,6 +27,7 @@ from consumers.codecs._kernels.records import (
 )
 from consumers.codecs._kernels.texts import GOLDEN, INTEGER_SPAN, TRUTH_SPAN, copy, group
 from stream.data.rows import Floats
+from stream.data.sequences import CodedColumn, TextColumn
 
 __all__ = ["CompiledDecoder", "JsonField", "JsonKind", "Spans", "label_of"]
 
@@ -127,21 +128,19 @@ class Spans:
         found: NDArray[np.bool_] = self.spans[:, column, 2] == INTEGER_SPAN
         return found & ~self.missing(column)
 
-    def texts(self, column: int, rows: Any) -> list[str]:
+    def texts(self, column: int, rows: Any) -> TextColumn:
         """The values of these rows as texts; "" for no value."""
         at = np.asarray(rows, dtype=np.int64)
-        if not at.size:
-            return []
-        chosen = self.spans[at, column]
-        room = int((chosen[:, 1] - chosen[:, 0]).sum()) + at.size + 8
-        out = np.empty(room, dtype=np.uint8)
-        end = copy(self.blob, self.spans, column, at, out)
-        return out[: end - 1].tobytes().decode().split("\0")
+        chosen, start = self.spans[at, column], np.zeros(at.size + 1, dtype=np.int64)
+        sizes = np.where(chosen[:, 0] < 0, 0, chosen[:, 1] - chosen[:, 0])
+        out = np.empty(int(sizes.sum()) + 8, dtype=np.uint8)
+        copy(self.blob, self.spans, column, at, out, start[1:])
+        return TextColumn(out[: start[-1]], start)
 
     def each(self, column: int) -> Any:
         """All values as an array of texts; None: no value."""
         out = np.empty(len(self.spans), dtype=object)
-        out[:] = self.texts(column, np.arange(len(out)))
+        out[:] = list(self.texts(column, np.arange(len(out))))
         out[self.missing(column)] = None
         return out
 
@@ -155,14 +154,19 @@ class Spans:
         table = np.full(1 << max(2 * n, 1).bit_length(), -1, dtype=np.int64)
         first = first[: group(self.blob, self.spans, column, code, first, table)]
         kinds: list[int] = self.spans[first, column, 2].tolist()
-        return self.texts(column, first), kinds, code
+        return list(self.texts(column, first)), kinds, code
 
-    def objects(self, column: int, make: Callable[[str, int], object] | None = None) -> Any:
-        """The values as an array of objects: texts, or what is made of a text and its kind."""
-        texts, kinds, code = self.distinct(column)
+    def objects(self, column: int) -> Any:
+        """The values as an array of texts; None: no value. Equal ones are mostly one object."""
+        texts, _, code = self.distinct(column)
         out = np.empty(len(texts) + 1, dtype=object)
-        out[:-1] = texts if make is None else list(map(make, texts, kinds))
-        return out[code]  # the last one is None: no value
+        out[:-1] = texts
+        return out[code]  # the last one is None
+
+    def labels(self, column: int) -> CodedColumn:
+        """The values as labels; None: no value."""
+        texts, kinds, code = self.distinct(column)
+        return CodedColumn(list(map(label_of, texts, kinds)), code)
 
 
 def _emptied(values: Sequence[bytes | None], sizes: NDArray[np.int64]) -> Sequence[bytes | None]:

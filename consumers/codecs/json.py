@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
@@ -69,8 +70,8 @@ class DecodedObservations:
     """
 
     rows: Rows
-    ids: list[str]
-    labels: list[object]
+    ids: Sequence[str]
+    labels: Sequence[object]
     rejected: dict[int, RecordError]
     bad: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -79,9 +80,9 @@ class DecodedObservations:
 class DecodedLabels:
     """Decoded label records."""
 
-    ids: list[str]
-    labels: list[object]
-    weights: list[float]
+    ids: Sequence[str]
+    labels: Sequence[object]
+    weights: Sequence[float] | NDArray[np.float64]
     rejected: dict[int, RecordError]
     reporters: list[str | None] | None = None  # None: nobody is named
 
@@ -183,8 +184,10 @@ class JsonObservations:
         if left:
             rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
             out.rows.put(np.array(left), rest.rows)
-            for k, i in enumerate(left):
-                out.ids[i], out.labels[i] = rest.ids[k], rest.labels[k]
+            out.ids, out.labels = (
+                _put(block.ids, left, rest.ids),
+                _put(block.labels, left, rest.labels),
+            )
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
         return out
@@ -228,10 +231,10 @@ class JsonObservations:
                 if given is not None:
                     tuples[i], ids[i], labels[i] = given
                 else:
-                    tuples[i] = self._take_slow(i, keys[i], value, out)
+                    tuples[i] = self._take_slow(i, keys[i], value, out, (ids, labels))
         rows = out.rows = self._rows(tuples)
         for i in self._suspects(rows):
-            self._write(rows, i, self._take_slow(i, keys[i], values[i], out))
+            self._write(rows, i, self._take_slow(i, keys[i], values[i], out, (ids, labels)))
         return out
 
     def _with_texts(
@@ -257,11 +260,18 @@ class JsonObservations:
         return tuple(found[:width]), id_, label
 
     def _take_slow(
-        self, i: int, key: bytes | None, value: bytes | None, out: DecodedObservations
+        self,
+        i: int,
+        key: bytes | None,
+        value: bytes | None,
+        out: DecodedObservations,
+        into: tuple[list[str], list[object]],
     ) -> tuple[Any, ...]:
-        """The features of record i by the slow path; the rest of it is written to `out`."""
+        """The features of record i by the slow path; id and label are written to `into`, and the
+        rest to `out`."""
+        ids, labels = into
         try:
-            features, out.ids[i], out.labels[i], bad = self.slow(key, value)
+            features, ids[i], labels[i], bad = self.slow(key, value)
         except RecordError as error:
             out.rejected[i] = error.bare()
             return self._blank
@@ -381,14 +391,13 @@ class JsonLabels:
         left = block.left
         if left:
             rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
-            for k, i in enumerate(left):
-                out.ids[i], out.labels[i], out.weights[i] = (
-                    rest.ids[k],
-                    rest.labels[k],
-                    rest.weights[k],
-                )
-                if out.reporters is not None and rest.reporters is not None:
-                    out.reporters[i] = rest.reporters[k]
+            out.ids, out.labels = (
+                _put(block.ids, left, rest.ids),
+                _put(block.labels, left, rest.labels),
+            )
+            block.weights[left] = rest.weights
+            if block.reporters is not None and rest.reporters is not None:
+                out.reporters = _put(block.reporters, left, rest.reporters)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
         return out
 
@@ -396,9 +405,9 @@ class JsonLabels:
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
     ) -> DecodedLabels:
         """As `decode`, without the compiled decoder."""
-        n = len(values)
-        out = DecodedLabels([""] * n, [None] * n, [1.0] * n, {})
-        ids, labels, weights, decode = out.ids, out.labels, out.weights, self._typed_decode
+        n, decode = len(values), self._typed_decode
+        ids, labels, weights = [""] * n, [None] * n, [1.0] * n  # type: list[str], list[object], list[float]
+        out = DecodedLabels(ids, labels, weights, {})
         named = out.reporters = None if self.reporter is None else [None] * n
         checked = plain if self._documents is None else _unchecked
         for i, value in enumerate(values):
@@ -439,6 +448,14 @@ class JsonLabels:
             raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
         who = None if self.reporter is None else reporter_name(_at(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
+
+
+def _put(column: Sequence[Any], at: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The column as a list, with other values at these places."""
+    out = list(column)
+    for i, value in zip(at, values, strict=True):
+        out[i] = value
+    return out
 
 
 class _Label(msgspec.Struct, gc=False):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 
 import msgspec
 import numpy as np
@@ -19,6 +18,7 @@ from consumers.base.records import Partition
 from consumers.codecs._kernels import predictions as kernels
 from consumers.codecs._kernels.doubles import LONGEST, POWERS
 from consumers.codecs._kernels.predictions import write_predictions
+from stream.data.sequences import TextColumn
 from stream.decision.risk import Decisions
 from stream.learner.predictions import Predictions
 
@@ -161,13 +161,11 @@ def _longest(cells: list[bytes]) -> int:
 
 def _texts(cells: list[bytes], ids: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The texts one after the other, and where each begins and the last ends."""
-    whole = "".join(ids)
-    data = whole.encode()
-    as_ascii = len(data) == len(whole)
-    starts = np.zeros(len(cells) + len(ids) + 1, dtype=np.int64)
-    sizes = chain(map(len, cells), map(len, ids if as_ascii else map(str.encode, ids)))
-    np.cumsum(np.fromiter(sizes, dtype=np.int64, count=starts.size - 1), out=starts[1:])
-    return np.frombuffer(b"".join([*cells, data]), dtype=np.uint8), starts
+    fixed, named = np.frombuffer(b"".join(cells), dtype=np.uint8), TextColumn.of(ids)
+    starts = np.array([0, *map(len, cells[:-1])], dtype=np.int64).cumsum()
+    whole = np.concatenate([fixed, named.data])
+    whole.flags.writeable = False  # as an array over bytes
+    return whole, np.concatenate([starts, fixed.size + named.start])
 
 
 @cache

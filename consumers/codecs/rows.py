@@ -155,11 +155,12 @@ def _nothing(schema: Schema, error: RecordError) -> DecodedObservations:
 
 def joined(parts: Sequence[DecodedObservations], schema: Schema) -> DecodedObservations:
     """Observations, one part after the other."""
-    out = DecodedObservations(Rows.empty(schema, 0), [], [], {})
+    ids, labels = [], []  # type: list[str], list[object]
+    out = DecodedObservations(Rows.empty(schema, 0), ids, labels, {})
     for part in parts:
-        at = len(out.ids)
-        out.ids += part.ids
-        out.labels += part.labels
+        at = len(ids)
+        ids += part.ids
+        labels += part.labels
         out.rejected |= {at + k: error for k, error in part.rejected.items()}
         out.bad |= {at + k: names for k, names in part.bad.items()}
     if parts:

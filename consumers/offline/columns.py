@@ -8,7 +8,7 @@ is left to that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -42,7 +42,7 @@ class Piece:
     """Consecutive observations: their columns, ids, times, and the number of the first one."""
 
     columns: PlainBatch
-    ids: list[str]
+    ids: Sequence[str]
     times: Times
     first: int
     encode: Callable[[int], bytes]

@@ -232,7 +232,7 @@ class Answerer:
 
     def predict(
         self, keys: Sequence[bytes | None], values: Sequence[bytes]
-    ) -> tuple[Predictions, list[str], dict[int, RecordError]]:
+    ) -> tuple[Predictions, Sequence[str], dict[int, RecordError]]:
         """The predictions, the ids, and the records that the service would reject, by index.
 
         A rejected record has the prediction of one without values.
@@ -242,12 +242,12 @@ class Answerer:
 
     def check_observations(
         self, keys: Sequence[bytes | None], values: Sequence[bytes]
-    ) -> tuple[list[str], dict[int, RecordError]]:
+    ) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids, and the records that would be dead letters, also for the label inside."""
         _, seen, rejected = self._prepared(keys, values)
         return seen.ids, self._refused_labels(seen.labels) | rejected
 
-    def check_labels(self, values: Sequence[bytes]) -> tuple[list[str], dict[int, RecordError]]:
+    def check_labels(self, values: Sequence[bytes]) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids of label records, and the records that would be dead letters."""
         spec = self.copy.spec
         decoder = JsonLabels(spec.codec_rules, reporter=spec.reporter_field)

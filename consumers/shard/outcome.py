@@ -376,7 +376,7 @@ class Outcome:
     batch, result
         The input, and the results of the model.
     observed
-        Index in the batch of each predicted observation, in order.
+        int64: index in the batch of each predicted observation, in order.
     ids
         The id of each.
     learned_before
@@ -406,8 +406,8 @@ class Outcome:
     spec: ShardSpec
     batch: Batch
     result: Result
-    observed: list[int]
-    ids: list[str]
+    observed: NDArray[np.int64]
+    ids: Sequence[str]
     learned_before: int
     rejected: dict[int, RecordError]
     labels: Mapping[str, int]
@@ -440,10 +440,10 @@ class Outcome:
         spec = self.spec
         as_json = prediction_writer(spec.wire, spec.predictions_schema) is None
         plain = as_json and not spec.explain and not spec.cloudevents
-        return self._in_columns() if plain and self.ids else list(self.one_by_one())
+        return self._in_columns() if plain and len(self.ids) else list(self.one_by_one())
 
     def _in_columns(self) -> OutgoingColumns:
-        batch, spec, observed = self.batch, self.spec, np.array(self.observed, dtype=np.int64)
+        batch, spec, observed = self.batch, self.spec, self.observed
         source, times = batch.source[observed], batch.timestamps[observed]
         data, lengths = encoded_block(
             PredictionBlock(
@@ -560,7 +560,7 @@ class Outcome:
         may have different limits, so one such record would fail every commit that contains it. The
         time in the value is unchanged.
         """
-        batch, observed = self.batch, np.array(self.observed, dtype=np.int64)
+        batch, observed = self.batch, self.observed
         late = observed[batch.timestamps[observed] > self.now].tolist()
         return [(*batch.place(i), int(batch.timestamps[i]) - self.now) for i in late] + [
             (Partition(r.topic, r.partition), r.offset, r.timestamp - self.now)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import chosen, picked
+from consumers.base.cells import chosen
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.columns import ColumnRecords
@@ -51,6 +51,7 @@ from stream.compat import RiverClassifier
 from stream.contest.champion import ChampionChallenger, Contestant
 from stream.contest.compare import Comparison
 from stream.data.block import Rows
+from stream.data.sequences import taken
 from stream.data.state import State
 from stream.decision import FalsePositiveBudget, OverallRisk
 from stream.decision.risk import named
@@ -277,8 +278,8 @@ class Shard:
             spec,
             batch,
             result,
-            picked(at, observed),
-            picked(events.ids, observed),
+            observed if isinstance(at, range) else np.array(at, dtype=np.int64)[observed],
+            taken(events.ids, observed),
             learned_before,
             rejected,
             self._machine.join.outcomes - counted,
@@ -592,9 +593,8 @@ class Shard:
         return self.to_state().fingerprint()
 
 
-def _observations(events: Events, result: Result) -> list[int]:
+def _observations(events: Events, result: Result) -> NDArray[np.int64]:
     """The events of observations that were predicted."""
     predicted = np.asarray(events.row) >= 0
     predicted[list(result.rejected)] = False
-    out: list[int] = np.flatnonzero(predicted).tolist()
-    return out
+    return np.flatnonzero(predicted)

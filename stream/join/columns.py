@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Dictionary
+from stream.data.sequences import CodedColumn, TextColumn
 from stream.join._kernels import ids as id_kernels
 from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import NO_LABEL, OTHER_LABEL
@@ -240,28 +241,16 @@ def _count(join: LabelJoin, tally: NDArray[np.int64]) -> None:
 
 
 def _columns(events: Events, sizes: Sequence[int], labels: Dictionary) -> EventColumns:
-    data, start = _packed(events.ids)
+    ids = TextColumn.of(events.ids)
     return EventColumns(
-        data,
-        start,
+        ids.data,
+        ids.start,
         np.array(events.row, dtype=np.int64),
         _codes(events.labels, labels),
         np.array(events.weights, dtype=np.float64),
         np.array(events.times, dtype=np.int64),
         np.array(sizes, dtype=np.int64),
     )
-
-
-def _packed(ids: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of all ids, and where each begins."""
-    text, start = "".join(ids), np.zeros(len(ids) + 1, dtype=np.int64)
-    if text.isascii():
-        data, lengths = text.encode(), map(len, ids)
-    else:
-        parts = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
-        data, lengths = b"".join(parts), map(len, parts)
-    np.cumsum(np.fromiter(lengths, np.int64, len(ids)), out=start[1:])
-    return np.frombuffer(data, dtype=np.uint8), start
 
 
 class _Codes(dict[Any, int]):
@@ -273,6 +262,9 @@ class _Codes(dict[Any, int]):
 
 def _codes(labels: Sequence[object], learned: Dictionary) -> NDArray[np.int32]:
     """The code of each label."""
+    if isinstance(labels, CodedColumn):
+        of_each = np.append(_codes(list(labels.values), learned), np.int32(NO_LABEL))
+        return of_each[labels.code]
     kind = type(learned.values[0]) if learned.values else type(None)
     codes = _Codes(learned.codes)
     codes[None] = NO_LABEL

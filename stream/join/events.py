@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stream.data.parameters import shown
 from stream.data.schema import HEAVIEST
+from stream.data.sequences import TextColumn
 from stream.errors import SchemaError
 from stream.join.reporters import LONGEST_REPORTER
 
@@ -31,7 +32,8 @@ class Events:
     Parameters
     ----------
     ids
-        One for each event, as every column. Columns of numbers may be arrays.
+        One for each event, as every column. Columns of numbers may be arrays, ids a `TextColumn`
+        and labels a `CodedColumn`.
     row
         Index of the observation's features; -1 for a label.
     labels
@@ -79,7 +81,8 @@ def check(events: Events, rows: int) -> None:
         raise SchemaError("the columns of events must be sequences") from None
     if {*lengths, reporters} != {n} or dead != n + 1:
         raise SchemaError(f"{n} events need {n} values in each column, and {n + 1} in dead")
-    _column("an id must be text", events.ids, (str,))
+    if not isinstance(events.ids, TextColumn):
+        _column("an id must be text", events.ids, (str,))
     _column(f"row must be from -1 to {rows - 1}", events.row, WHOLE, -1, rows - 1)
     _column("a time must be a whole number of ms", events.times, WHOLE, -LATEST, LATEST)
     if events.dead is not None:

@@ -274,7 +274,7 @@ def label_differences(codec: JsonLabels, records: Sequence[Record]) -> Iterator[
     for i, (key, value) in enumerate(records):
         error = found.rejected.get(i)
         who = None if found.reporters is None else found.reporters[i]
-        got: Any = (found.ids[i], _typed(found.labels[i]), _typed(found.weights[i]), who)
+        got: Any = (found.ids[i], _typed(found.labels[i]), _typed(float(found.weights[i])), who)
         got = (error.reason, error.detail) if error is not None else got
         try:
             id_, label, weight, reporter = codec.slow(key, value)

@@ -223,12 +223,11 @@ def group(data: Any, spans: Any, column: int, code: Any, first: Any, table: Any)
 
 
 @kernel
-def copy(data: Any, spans: Any, column: int, rows: Any, out: Any) -> Any:
-    """Copy the values of these rows without escapes, each with a zero byte after it. Returns where
-    they end.
+def copy(data: Any, spans: Any, column: int, rows: Any, out: Any, ends: Any) -> Any:
+    """Copy the values of these rows without escapes, one after the other.
 
     data, spans: as in `group`; no value is copied as an empty one. rows int64 (n,); out uint8, with
-    room for the values, a byte for each, and eight more.
+    room for the values and eight bytes more; ends int64 (n,): where each ends.
     """
     end = int64(0)
     for k in range(rows.size):
@@ -240,6 +239,4 @@ def copy(data: Any, spans: Any, column: int, rows: Any, out: Any) -> Any:
             for at in range(0, size, 8):  # the last word may be too long: the next value is over it
                 put_word(out, end + at, word_at(data, start + at))
             end += size
-        out[end] = 0
-        end += 1
-    return end
+        ends[k] = end

@@ -6,6 +6,7 @@ every other batch the answer is None, and its records take the way through JSON.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +46,8 @@ class PlainBatch:
     """
 
     rows: Rows
-    ids: list[str] | None
-    labels: list[object]
+    ids: Sequence[str] | None
+    labels: Sequence[object]
     whole: bool
 
 

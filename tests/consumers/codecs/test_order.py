@@ -12,6 +12,7 @@ from consumers.codecs.json import DecodedLabels, DecodedObservations
 from consumers.codecs.order import in_order
 from stream.data.block import Rows
 from stream.data.schema import Schema
+from stream.data.sequences import CodedColumn, TextColumn
 
 KINDS = st.sampled_from(
     ["observation", "label", "rejected observation", "rejected label", "passed"]
@@ -35,8 +36,8 @@ def one_by_one(kinds: list[str], *, reporters: bool) -> list[tuple[Any, ...]]:
     return [*out, (dead,)]
 
 
-@given(st.lists(KINDS), st.booleans())
-def test_order_is_that_of_the_records(kinds, reporters) -> None:
+@given(st.lists(KINDS), st.booleans(), st.booleans())
+def test_order_is_that_of_the_records(kinds, reporters, arrays) -> None:
     seen = np.array([i for i, k in enumerate(kinds) if k.endswith("observation")], dtype=np.int64)
     heard = np.array([i for i, k in enumerate(kinds) if k.endswith("label")], dtype=np.int64)
     rejected = {i for i, k in enumerate(kinds) if k not in ("observation", "label")}
@@ -46,6 +47,10 @@ def test_order_is_that_of_the_records(kinds, reporters) -> None:
     weights = [k + 0.5 for k in range(n)]
     y = DecodedLabels([f"l{k}" for k in range(n)], list(range(n)), weights, {}, names)
     times = np.arange(len(kinds)) * 10
+    if arrays:
+        for each in (x, y):
+            each.ids = TextColumn.of(each.ids)
+            each.labels = CodedColumn(each.labels, np.arange(len(each.labels)))
 
     events, at = in_order(times, (seen, x), (heard, y), rejected)
 

@@ -6,12 +6,14 @@ from functools import partial
 from importlib import import_module
 from itertools import accumulate, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
 from stream.data.block import Rows
+from stream.data.sequences import CodedColumn, TextColumn
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
 from stream.join.columns import EventFeed, begin, plan_common
@@ -236,7 +238,16 @@ usual_bounds = st.fixed_dictionaries(
 )
 
 
-def plans(bound, events, deads, ratio, cuts) -> tuple[list[tuple[object, ...]], LabelJoin, Breaker]:
+def coded(labels: list[object]) -> CodedColumn:
+    """The same labels, each with a number of its own."""
+    code = np.cumsum([label is not None for label in labels], dtype=np.int64) - 1
+    code[[label is None for label in labels]] = -1
+    return CodedColumn([label for label in labels if label is not None], code)
+
+
+def plans(
+    bound, events, deads, ratio, cuts, *, arrays: bool = False
+) -> tuple[list[tuple[object, ...]], LabelJoin, Breaker]:
     """What a machine plans of events, in calls that end at `cuts`, its join and its breaker."""
     like = Rows.from_dicts([{"x": 1.0}])
     machine = Progressive(GaussianNB(), LabelJoin(**bound), like, Breaker(ratio))
@@ -255,6 +266,8 @@ def plans(bound, events, deads, ratio, cuts) -> tuple[list[tuple[object, ...]], 
             for column, value in zip(columns, (id_, row, inside, w, time), strict=True):
                 column.append(value)
         dead = [*deads[start:stop], 0] if ratio < 1 else None
+        if arrays:
+            columns[0], columns[2] = TextColumn.of(columns[0]), coded(columns[2])
         plan = machine.plan(EventFeed(Events(*columns, dead), sizes))
         out.append(told(plan, machine.join))
     return out, machine.join, machine._breaker
@@ -271,19 +284,21 @@ def plans(bound, events, deads, ratio, cuts) -> tuple[list[tuple[object, ...]], 
 def test_common_events_are_planned_by_kernels_as_one_by_one(
     events, bound, deads, ratio, cuts
 ) -> None:
-    """Plans, join and breaker, bit for bit, whatever comes between common events."""
+    """Plans, join and breaker, bit for bit, whatever comes between common events; also with ids
+    and labels as arrays."""
     given_ = (bound, events, deads, ratio)
     cuts = [cut for cut in cuts if cut <= len(events)]
     with pytest.MonkeyPatch.context() as patch:
         module = import_module("stream.evaluate.progressive")  # the package has a function so named
         patch.setattr(module, "begin", partial(begin, fewest=1))
-        fast, fast_join, fast_breaker = plans(*given_, cuts)
+        every = [plans(*given_, cuts, arrays=arrays) for arrays in (False, True)]
         patch.setattr(module, "begin", lambda *_: None)
         slow, slow_join, slow_breaker = plans(*given_, cuts)
-    assert fast == slow
-    assert content(fast_join) == content(slow_join)
-    assert fast_join.to_state() == slow_join.to_state()
-    assert fast_breaker.to_state() == slow_breaker.to_state()
+    for fast, fast_join, fast_breaker in every:
+        assert fast == slow
+        assert content(fast_join) == content(slow_join)
+        assert fast_join.to_state() == slow_join.to_state()
+        assert fast_breaker.to_state() == slow_breaker.to_state()
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3]])
