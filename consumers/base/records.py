@@ -147,7 +147,11 @@ class OutgoingColumns(Sequence[Outgoing]):
     def __getitem__(self, at: int | slice) -> Outgoing | list[Outgoing]:
         n = len(self.lengths)
         if isinstance(at, slice):
-            return [self[i] for i in range(len(self))[at]]
+            first, stop, step = at.indices(len(self))
+            if step != 1:
+                return [self[i] for i in range(first, stop, step)]
+            others = self.rest[max(first - n, 0) : max(stop - n, 0)]
+            return [*self._made(slice(min(first, n), min(stop, n))), *others]
         i = range(len(self))[at]
         return self.rest[i - n] if i >= n else next(self._made(slice(i, i + 1)))
 
