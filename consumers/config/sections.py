@@ -327,8 +327,8 @@ class CommitConfig(Section):
         le=100_000,
         description="Maximum number of records in a commit. Each row of an Arrow message counts, "
         "and a message with more rows is a dead letter. Default: 5,000, because the fixed cost of "
-        "a transaction is then small per record and a crash repeats little work; up to 20,000 "
-        "while at least as many records wait, because a backlog ends sooner with fewer "
+        "a transaction is then small per record and a crash repeats little work; as many as "
+        "wait, up to 20,000, while more than 5,000 do, because a backlog ends sooner with fewer "
         "transactions. Rows of a message: at most 5,000 by default.",
     )
     max_bytes: Size = Field(

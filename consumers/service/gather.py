@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from consumers.base.records import Batch
+from consumers.base.records import Batch, Partition
 from consumers.config import Config
 from consumers.journal.merge import Merge
 from consumers.transports.protocol import Owner
@@ -38,6 +38,8 @@ class Gatherer:
         Called after each poll.
     stop
         When it is set, gathering ends.
+    until
+        Where each input ends, if no later record is waited for.
     """
 
     def __init__(
@@ -47,9 +49,11 @@ class Gatherer:
         merge: Merge,
         polled: Callable[[], None],
         stop: threading.Event,
+        until: Mapping[Partition, int] | None = None,
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
         self._owner, self._merge, self._polled, self._stop = owner, merge, polled, stop
+        self._until = until
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -85,10 +89,18 @@ class Gatherer:
         return None, since
 
     def _enough(self, size: int) -> bool:
-        """Whether a commit can be full, or the merge may not grow."""
-        if self._merge.nbytes >= self._commit.max_bytes:
+        """Whether a commit can be full or have the last records, or the merge may not grow."""
+        merge = self._merge
+        if merge.nbytes >= self._commit.max_bytes:
             return True
-        return len(self._merge) >= size and not self._merge.short(size, self._owner.ends())
+        if len(merge) >= size and not merge.short(size, self._owner.ends()):
+            return True
+        return self._until is not None and len(merge) > 0 and self._complete(self._until)
+
+    def _complete(self, until: Mapping[Partition, int]) -> bool:
+        """Whether all records before these ends were polled. A log may end in markers."""
+        ends, merge = self._owner.ends(), self._merge
+        return all(merge.position(p) >= min(end, ends.get(p, end)) for p, end in until.items())
 
     def _poll(self, size: int, seconds: float) -> int:
         """Poll once, and merge the records. Returns how many chunks came."""

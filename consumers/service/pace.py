@@ -19,9 +19,9 @@ def commit_size(
 ) -> int:
     """Maximum number of records in the next commit.
 
-    More while the shard is behind. Then no record waits longer because of it: the records that
-    wait fill the commit at once. The size depends on the time at which it is asked for, which
-    changes no prediction, because a replay follows the journaled ranges.
+    As many as wait, if these are more than the usual number: they fill the commit at once. The size
+    depends on the time at which it is asked for, which changes no prediction, because a replay
+    follows the journaled ranges.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def commit_size(
         Known end of each input, or of some.
     """
     waiting = sum(max(0, end - shard.positions.get(p, end)) for p, end in ends.items())
-    size = commit.most_records if waiting >= commit.most_records else commit.usual_records
+    size = max(commit.usual_records, min(waiting, commit.most_records))
     return min(size, shard.records_within(max_bytes))
 
 

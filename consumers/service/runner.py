@@ -374,17 +374,17 @@ class Runner:
     ) -> bool:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         merge.seek(live.shard.positions)
-        gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop)
         due, grown = SnapshotDue(self._config, live), False
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
             watch = LogWatch(self._config, self._log, found, live, time.monotonic)
+            ends: Mapping[Partition, int] = owner.ends()
+        gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop, until)
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
-        ends: Mapping[Partition, int] = {}
         confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
         while not self._stop.is_set():
             size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)

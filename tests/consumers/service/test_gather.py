@@ -103,6 +103,33 @@ def test_many_records_are_polled_without_a_pause(monkeypatch) -> None:
     assert owner.polls == 7
 
 
+@pytest.mark.parametrize(
+    ("until", "waited"), [(None, True), ({PLACE: 3}, False), ({PLACE: 9}, True)]
+)
+def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waited) -> None:
+    """A run that ends there would wait for records that it does not want."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+
+    class Ended(Polled):
+        def poll(self, *, timeout: float, **more: object) -> list[Fetched]:
+            found = super().poll(timeout=timeout, **more)
+            clock.sleep(0.0 if found else timeout)
+            return found
+
+        def ends(self) -> dict[Partition, int]:
+            return {PLACE: 9}
+
+    merge = Merge((PLACE,), frozenset(), 2**20)
+    merge.seek({PLACE: 0})
+    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: None, threading.Event(), until)
+    batch, _ = gathering.next(SIZE, 0)
+
+    assert batch is not None
+    assert len(batch) == 3
+    assert (clock.now - START > 0.001) == waited
+
+
 class Slow(Polled):
     """An owner of two inputs with a record for each millisecond. A poll returns ten of one input:
     of the first one while that is asked for. The second one never answers if it is `silent`."""
