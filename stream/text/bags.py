@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -49,9 +50,10 @@ def hashed_texts(rows: Rows) -> Rows:
         return rows
     encoded = encoded.copy()
     start, found, times = encode_many([encoded[i] for i in at])
-    for i, a, b in zip(at, start[:-1].tolist(), start[1:].tolist(), strict=True):
+    both = np.array((found, times))
+    for i, (a, b) in zip(at, pairwise(start.tolist()), strict=True):
         # A copy, because a row that waits for its label must not keep the whole block in memory.
-        encoded[i] = np.array((found[a:b], times[a:b]))
+        encoded[i] = both[:, a:b].copy()
     return replace(rows, text=encoded.reshape(rows.text.shape))
 
 
@@ -61,9 +63,14 @@ def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
         none = np.zeros(0, dtype=np.int64)
         return Bags(np.zeros(used.size + 1, dtype=np.int64), none, np.zeros(0))
     cells = rows.text[used].ravel().tolist()
-    if len(cells) == used.size and not rows.numeric_names and set(map(type, cells)) == {str}:
-        read = encode_many(cells)  # one text for each row
+    kinds = set(map(type, cells)) if len(cells) == used.size and not rows.numeric_names else set()
+    if kinds == {str}:  # one text for each row, and so its tokens are in order
+        read = encode_many(cells)
         return Bags(read.start, read.bucket, read.times.astype(np.float64))
+    if kinds == {np.ndarray}:
+        ends = np.array([0, *(cell.shape[1] for cell in cells)], dtype=np.int64).cumsum()
+        bucket_of, times_of = np.concatenate(cells, axis=1)
+        return Bags(ends, bucket_of, times_of.astype(np.float64))
     texts = [k for k, cell in enumerate(cells) if isinstance(cell, str)]
     read = encode_many([cells[k] for k in texts])
     known = [k for k, cell in enumerate(cells) if isinstance(cell, np.ndarray)]
