@@ -174,4 +174,5 @@ def compile_decoder() -> None:
     """Decode a block, so that the kernels are compiled."""
     schema = Schema.of(number="numeric", category="categorical", text="text")
     value = b'{"id":"a","number":1.5,"category":"b","text":"c","label":true}'
-    ObservationBlocks(schema, "id", "label").read([None], [value])
+    block = ObservationBlocks(schema, "id", "label").read([None], [value])
+    block.ids.take(np.zeros(1, dtype=np.int64))

@@ -61,6 +61,7 @@ class Gatherer:
         Also returns the clock that ordered the batch, for the journal record: at least `since`.
         """
         merge = self._merge
+        few = min(size, self._commit.usual_records) // POLLS  # in a poll
         started = time.monotonic()
         deadline = started + self._commit.max_delay_ms / 1000
         held, full, slept = started + self._most_wait, self._enough(size), 0.0
@@ -82,7 +83,7 @@ class Gatherer:
                 )
                 if batch is not None or not len(merge):
                     return batch, clock
-            elif len(merge) < size and len(merge) - waiting < size // POLLS:
+            elif len(merge) < size and len(merge) - waiting < few:
                 slept = min(self._commit.max_delay_ms / 1000 / POLLS, deadline - now)
                 time.sleep(slept)
             full = False  # what is merged waits for an input that is behind

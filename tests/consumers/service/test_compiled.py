@@ -60,6 +60,35 @@ with install_listener("numba:compile", Compiled()):
     assert model.run_explained(Block.of(rows, Op.PREDICT), rows, 3)[1][0] is not None
 """
 
+FIRST_BLOCK = """
+import sys
+from pathlib import Path
+
+from consumers.base.records import Record
+from consumers.config import parse
+from consumers.service.warm_up import compile_kernels
+from stream.kernel.compiled import _Kernel
+from tests.consumers.feeds import NOW, batch, phishing, shard
+
+
+def loaded():
+    modules = [m for name, m in sys.modules.items() if name.startswith(("stream", "consumers"))]
+    every = {value for m in modules for value in vars(m).values() if isinstance(value, _Kernel)}
+    return {(k.__module__, k.__name__, str(types)) for k in every for types in k.signatures}
+
+
+compile_kernels(parse(sys.argv[1], directory=Path()), lambda line: None)
+before = loaded()
+every = []
+for i, (x, y) in enumerate(phishing(200)):
+    observed = ",".join(f'"{name}":{value}' for name, value in x.items())
+    for topic, value in (("obs", "{%s}" % observed), ("ans", '{"label":"%s"}' % y)):
+        every.append(Record(topic, 0, i, NOW + i, b"k%d" % i, value.encode()))
+outcome = shard().process(batch(every), NOW + 1_000)
+assert len(outcome.predictions()) == 200
+print(*sorted(loaded() - before), sep="\\n", end="")
+"""
+
 
 def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
     """At the first kernel; those behind it say nothing."""
@@ -101,3 +130,17 @@ def test_first_request_for_reasons_compiles_nothing(tmp_path: Path) -> None:
     )
 
     assert asked.stdout == ""
+
+
+def test_first_block_runs_no_kernel_that_the_warm_up_has_not_run(tmp_path: Path) -> None:
+    """Else it is compiled after the service is live, and no wheel has its machine code."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_BLOCK, CONFIG],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+
+    assert ran.stdout == ""

@@ -130,6 +130,26 @@ def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waite
     assert (clock.now - START > 0.001) == waited
 
 
+def test_large_commit_is_polled_without_a_pause(monkeypatch) -> None:
+    """What is few depends on the usual size of a commit, not on how many records wait."""
+    clock = Clock()
+    monkeypatch.setattr(gather, "time", clock)
+    size = 20 * CONFIG.commit.usual_records
+
+    class Large(Polled):
+        def poll(self, *, max_records: int, **_: object) -> list[Fetched]:
+            n = CONFIG.commit.usual_records // 2
+            at = list(range(self.at, self.at + n))
+            self.at += n
+            return [Fetched(PLACE, at, [1_000] * n, [None] * n, [b"{}"] * n)]
+
+    batch, _ = gatherer(Large(10_000)).next(size, 0)
+
+    assert batch is not None
+    assert len(batch) == size
+    assert clock.now - START < 0.001
+
+
 class Slow(Polled):
     """An owner of two inputs with a record for each millisecond. A poll returns ten of one input:
     of the first one while that is asked for. The second one never answers if it is `silent`."""
