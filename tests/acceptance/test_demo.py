@@ -292,13 +292,18 @@ def test_open_shows_the_page_in_the_browser_until_ctrl_c(tmp_path: Path) -> None
     ) as running:
         assert running.stdout is not None
         address = str(running.stdout.readline()).removeprefix("live page: ").strip()
+        said = ""
+        while "the live page stays until Ctrl-C" not in said and (
+            line := running.stdout.readline()
+        ):
+            said += line  # an interrupt before would end the wait for the browser
         deadline, learned = time.monotonic() + PATIENCE, 0
         while learned < PAGES and time.monotonic() < deadline:
             with urlopen(f"{address}status", timeout=PATIENCE) as answer:
                 learned = (json.load(answer)["shard"] or {"learned": 0})["learned"]
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        said, _ = running.communicate(timeout=PATIENCE)
+        said += running.communicate(timeout=PATIENCE)[0]
 
     assert learned == PAGES
     assert (tmp_path / "browser.asked").read_text().strip() == address

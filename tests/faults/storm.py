@@ -117,7 +117,9 @@ class Members:
         service = self._gone(host)
         early = not service.output  # it has not even loaded what handles the signal
         code = service.terminate(60)
-        if self._lonely and lost_the_broker(code, service.output):
+        # It may have ended by itself already: after its last line Python handles no signal any more.
+        own = 1 if code == -signal.SIGTERM else code
+        if self._lonely and lost_the_broker(own, service.output):
             self._done.ended += 1  # its last commit was not answered, and it says so
         elif code and not (early and code == -signal.SIGTERM):
             self._done.violations.append(f"{host} left with {code}: {service.output[-400:]}")
