@@ -117,7 +117,7 @@ class Members:
         service = self._gone(host)
         early = not service.output  # it has not even loaded what handles the signal
         code = service.terminate(60)
-        # It may have ended by itself already: after its last line Python handles no signal any more.
+        # It may have ended by itself: after its last line Python handles no signal any more.
         own = 1 if code == -signal.SIGTERM else code
         if self._lonely and lost_the_broker(own, service.output):
             self._done.ended += 1  # its last commit was not answered, and it says so
