@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.sequences import TextColumn, taken
+from stream.data.sequences import ListLike, TextColumn, taken
 
 __all__ = [
     "ByteCells",
@@ -25,22 +25,7 @@ __all__ = [
 ]
 
 
-class _Like(Sequence[Any]):
-    """A sequence that is equal to any other one with equal values."""
-
-    __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
-            return len(self) == len(other) and list(self) == list(other)
-        return NotImplemented
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
-
-class Numbers(_Like):
+class Numbers(ListLike):
     """Integers in an array of int64.
 
     Examples
@@ -72,7 +57,7 @@ class Numbers(_Like):
         return self.array.astype(dtype or np.int64, copy=bool(copy))
 
 
-class ByteCells(_Like):
+class ByteCells(ListLike):
     """Keys or values of records as places in bytes.
 
     Parameters

@@ -184,10 +184,8 @@ class JsonObservations:
         if left:
             rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
             out.rows.put(np.array(left), rest.rows)
-            out.ids, out.labels = (
-                _put(block.ids, left, rest.ids),
-                _put(block.labels, left, rest.labels),
-            )
+            out.ids = _put(block.ids, left, rest.ids)
+            out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
         return out
@@ -391,10 +389,8 @@ class JsonLabels:
         left = block.left
         if left:
             rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
-            out.ids, out.labels = (
-                _put(block.ids, left, rest.ids),
-                _put(block.labels, left, rest.labels),
-            )
+            out.ids = _put(block.ids, left, rest.ids)
+            out.labels = _put(block.labels, left, rest.labels)
             block.weights[left] = rest.weights
             if block.reporters is not None and rest.reporters is not None:
                 out.reporters = _put(block.reporters, left, rest.reporters)

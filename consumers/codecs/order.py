@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.codecs.json import DecodedLabels, DecodedObservations
-from stream.data.sequences import CodedColumn, TextColumn, taken
+from stream.data.sequences import joined, taken
 from stream.evaluate.progressive import Events
 
 __all__ = ["in_order"]
@@ -38,22 +37,8 @@ def in_order(
         dead = (np.diff(places, prepend=-1, append=n) - 1).tolist()
     row = np.where(decoded < seen.size, decoded, -1)
     nobody: list[str | None] = [None] * seen.size
-    names = None if y.reporters is None else taken([*nobody, *y.reporters], decoded)
+    names = None if y.reporters is None else taken(joined([nobody, y.reporters]), decoded)
     weights = np.concatenate((np.ones(seen.size), np.array(y.weights, dtype=np.float64)))[decoded]
-    ids, labels = (
-        _merged(TextColumn, x.ids, y.ids, decoded),
-        _merged(CodedColumn, x.labels, y.labels, decoded),
-    )
+    ids = taken(joined([x.ids, y.ids]), decoded)
+    labels = taken(joined([x.labels, y.labels]), decoded)
     return Events(ids, row, labels, weights, times, dead, names), at
-
-
-def _merged(
-    kind: type[TextColumn] | type[CodedColumn],
-    x: Sequence[Any],
-    y: Sequence[Any],
-    at: NDArray[np.int64],
-) -> Sequence[Any]:
-    """Values of both, one after the other, at these places."""
-    if isinstance(x, kind) and isinstance(y, kind):
-        return kind.joined([x, y]).take(at)  # type: ignore[list-item]
-    return taken([*x, *y], at)

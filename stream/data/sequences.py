@@ -9,12 +9,27 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CodedColumn", "TextColumn", "taken"]
+__all__ = ["CodedColumn", "ListLike", "TextColumn", "joined", "taken"]
 
 UTF8 = ("utf-8", "surrogatepass")  # Python's texts may have half of a surrogate pair
 
 
-class TextColumn(Sequence[str]):
+class ListLike(Sequence[Any]):
+    """A sequence that is equal to any other one with equal values."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
+            return len(self) == len(other) and list(self) == list(other)
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class TextColumn(ListLike):
     """Texts as bytes in UTF-8, one after the other. It cannot be changed.
 
     Parameters
@@ -41,7 +56,7 @@ class TextColumn(Sequence[str]):
     def of(cls, texts: Sequence[str]) -> TextColumn:
         """The same texts. O(bytes)."""
         if isinstance(texts, TextColumn):
-            return cls(texts.data, texts.start)
+            return texts
         whole, start = "".join(texts), np.zeros(len(texts) + 1, dtype=np.int64)
         lengths: Iterable[int]
         if whole.isascii():
@@ -81,14 +96,6 @@ class TextColumn(Sequence[str]):
             return (text[a:b] for a, b in pairwise(at))
         return (whole[a:b].decode(*UTF8) for a, b in pairwise(at))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # as of a list
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
     def take(self, at: NDArray[np.int64]) -> TextColumn:
         """The texts at these places."""
         from stream.data._kernels import gather  # numba, which most commands do not need
@@ -100,7 +107,7 @@ class TextColumn(Sequence[str]):
         return TextColumn(data, start)
 
 
-class CodedColumn(Sequence[Any]):
+class CodedColumn(ListLike):
     """Values of which few are distinct, as numbers of these. It cannot be changed.
 
     Parameters
@@ -154,14 +161,6 @@ class CodedColumn(Sequence[Any]):
         values = [*self.values, None]  # the last one is that of -1
         return map(values.__getitem__, self.code.tolist())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # as of a list
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
     def take(self, at: NDArray[np.int64]) -> CodedColumn:
         """The values at these places."""
         return CodedColumn(self.values, self.code[at])
@@ -172,3 +171,14 @@ def taken(values: Sequence[Any], at: NDArray[np.int64]) -> Sequence[Any]:
     if isinstance(values, TextColumn | CodedColumn):
         return values.take(at)
     return list(map(values.__getitem__, at.tolist()))
+
+
+def joined(parts: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """The values of all parts, one after the other: as arrays if all parts are."""
+    texts = [part for part in parts if isinstance(part, TextColumn)]
+    coded = [part for part in parts if isinstance(part, CodedColumn)]
+    if len(texts) == len(parts):
+        return TextColumn.joined(texts)
+    if len(coded) == len(parts):
+        return CodedColumn.joined(coded)
+    return [value for part in parts for value in part]

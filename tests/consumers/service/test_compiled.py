@@ -90,6 +90,19 @@ print(*sorted(loaded() - before), sep="\\n", end="")
 """
 
 
+def printed(script: str, config: str) -> str:
+    """What a script prints in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, config],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    return ran.stdout
+
+
 def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
     """At the first kernel; those behind it say nothing."""
     said: list[str] = []
@@ -105,42 +118,16 @@ def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:
     """A process that only loads them says nothing, be the machine as busy as it may."""
     compile_kernels(parse(CONFIG, directory=tmp_path), lambda line: None)
 
-    again = subprocess.run(
-        [sys.executable, "-c", AGAIN, CONFIG],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-
-    assert again.stdout == ""
+    assert printed(AGAIN, CONFIG) == ""
 
 
-def test_first_request_for_reasons_compiles_nothing(tmp_path: Path) -> None:
+def test_first_request_for_reasons_compiles_nothing() -> None:
     """`headwater classify` timed out while its first request compiled, and so did the loop."""
     text = CONFIG.replace('a = "numeric"', 'text = "text"').replace("GaussianNB", "spam")
 
-    asked = subprocess.run(
-        [sys.executable, "-c", EXPLAINED, text],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
-
-    assert asked.stdout == ""
+    assert printed(EXPLAINED, text) == ""
 
 
-def test_first_block_runs_no_kernel_that_the_warm_up_has_not_run(tmp_path: Path) -> None:
+def test_first_block_runs_no_kernel_that_the_warm_up_has_not_run() -> None:
     """Else it is compiled after the service is live, and no wheel has its machine code."""
-    ran = subprocess.run(
-        [sys.executable, "-c", FIRST_BLOCK, CONFIG],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
-
-    assert ran.stdout == ""
+    assert printed(FIRST_BLOCK, CONFIG) == ""

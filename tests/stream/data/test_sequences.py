@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from stream.data.sequences import CodedColumn, TextColumn, taken
+from stream.data.sequences import CodedColumn, TextColumn, joined, taken
 
 TEXTS = ("", "a", "né", "\0", "\0\0", "日本", "😀", "\ud800", "x" * 300, '"', "\\")
 
@@ -38,6 +38,7 @@ def test_texts_are_as_a_list_of_them(seed: int) -> None:
     )
     at = places(rng, n)
     assert list(taken(texts, at)) == taken(expected, at) == [expected[k] for k in at]
+    assert list(joined([texts, TextColumn.of(more)])) == joined([texts, more]) == expected + more
     with pytest.raises(IndexError):
         texts[n]
 
@@ -55,7 +56,8 @@ def test_coded_values_are_as_a_list_of_them(seed: int) -> None:
     assert [coded[k] for k in range(-n, n)] == [expected[k] for k in range(-n, n)]
     assert list(coded[1:]) == expected[1:]
     other = CodedColumn(["z", "a"], np.array([1, -1, 0]))
-    every = CodedColumn.joined([coded, CodedColumn.nothing(2), other])
+    every = joined([coded, CodedColumn.nothing(2), other])
+    assert isinstance(every, CodedColumn)
     assert list(map(repr, every)) == list(map(repr, [*expected, None, None, "a", None, "z"]))
     at = places(rng, n)
     assert list(taken(coded, at)) == taken(expected, at)
