@@ -490,6 +490,20 @@ MUTANTS = (
         (f"{BATCHES}::test_partition_is_taken_as_the_client_takes_it",),
     ),
     Mutant(
+        "the checksum of each batch is compared",
+        "consumers/transports/kafka/batches.py",
+        "            many, end = i, at\n            break\n",
+        "            pass\n",
+        (f"{BATCHES}::test_any_damage_is_found_where_the_client_finds_it",),
+    ),
+    Mutant(
+        "plain batches of a run were written under one leader",
+        "consumers/transports/kafka/_kernels.py",
+        " or leader != epoch",
+        "",
+        (f"{BATCHES}::test_partition_is_taken_as_the_client_takes_it",),
+    ),
+    Mutant(
         "offsets of topics that the client does not know are asked for again",
         "consumers/transports/kafka/reader.py",
         "                if time.monotonic() >= deadline:\n                    raise\n",

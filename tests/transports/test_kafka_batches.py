@@ -174,7 +174,7 @@ def marker_at(offset: int, producer: int, *, commit: bool) -> bytes:
     return bytes(log)
 
 
-def logged(rng: random.Random) -> tuple[bytes, list[SimpleNamespace], int]:
+def logged(rng: random.Random, committed: float = 0.6) -> tuple[bytes, list[SimpleNamespace], int]:
     """A log of transactions of three producers, some aborted; those, and its end."""
     out, aborted, offset, epoch = b"", [], 100, 3
     for turn in range(12):
@@ -185,7 +185,7 @@ def logged(rng: random.Random) -> tuple[bytes, list[SimpleNamespace], int]:
             epoch += rng.random() < 0.2  # another broker leads the partition
             out += batch_at(offset, records, producer, epoch, rng.choice([0, 0, 0, 1]))
             offset += count + rng.randrange(2)  # compaction leaves gaps
-        commit = rng.random() < 0.6
+        commit = rng.random() < committed
         out += marker_at(offset, producer, commit=commit)
         offset += 1
         if not commit:
@@ -193,12 +193,13 @@ def logged(rng: random.Random) -> tuple[bytes, list[SimpleNamespace], int]:
     return out, aborted, offset
 
 
+@pytest.mark.parametrize("committed", [0.6, 1.0])
 @pytest.mark.parametrize("level", list(IsolationLevel))
 @pytest.mark.parametrize("seed", range(12))
-def test_partition_is_taken_as_the_client_takes_it(seed, level) -> None:
+def test_partition_is_taken_as_the_client_takes_it(seed, level, committed) -> None:
     """The same records, calls and positions, from any offset, in pieces of any size."""
     rng = random.Random(seed)
-    log, aborted, end = logged(rng)
+    log, aborted, end = logged(rng, committed)
     start, sizes = rng.randrange(100, end), [rng.randrange(1, 12) for _ in range(200)]
 
     def taken(kind: type) -> list[object]:
@@ -223,6 +224,45 @@ def test_partition_is_taken_as_the_client_takes_it(seed, level) -> None:
         raise AssertionError("it never ends")
 
     assert taken(_PartitionColumns) == taken(Fetcher.PartitionRecords)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_damage_is_found_where_the_client_finds_it(seed) -> None:
+    """A byte of a log is changed, or its end is missing. The same records come before the error.
+    Only markers are between the two positions, because the client passes those sooner. Offsets
+    and formats are not changed: no checksum covers them."""
+    rng = random.Random(seed)
+    log, aborted, end = logged(rng, rng.choice([0.7, 1.0]))
+    harmed, starts = bytearray(log), [0]
+    while (at := starts[-1]) < len(log):
+        starts.append(at + 12 + int.from_bytes(log[at + 8 : at + 12], "big"))
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        number = rng.randrange(len(starts) - 1)
+        places = {*range(starts[number] + 8, starts[number + 1])} - {starts[number] + 16}
+        harmed[rng.choice(sorted(places))] ^= 1 << rng.randrange(8)
+    harmed = harmed[: rng.choice([len(harmed), rng.randrange(1, len(harmed))])]
+    start, size = rng.randrange(100, end), rng.randrange(1, 30)
+
+    def taken(kind: type) -> tuple[list[int], int, type | None]:
+        part = kind(start, PART, MemoryRecords(bytes(harmed)), aborted_transactions=aborted)
+        found: list[int] = []
+        for _ in range(1000):
+            try:
+                for each in part.take(size):
+                    found += [each.offset] if hasattr(each, "offset") else each.offsets
+            except Exception as error:
+                return found, part.next_fetch_offset, type(error)
+            if not part:
+                return found, part.next_fetch_offset, None
+        raise AssertionError("it never ends")
+
+    (found, place, error), (theirs, their_place, their_error) = map(
+        taken, (_PartitionColumns, Fetcher.PartitionRecords)
+    )
+
+    assert (found, error) == (theirs, their_error)
+    assert found[-1:] < [place] <= [max(start, their_place)]
+    assert error or place == their_place
 
 
 @pytest.mark.parametrize("magics", [(1, 2, 1), (2, 1, 1, 2), (0, 0), (0,), (0, 2, 1, 0, 0)])

@@ -19,6 +19,12 @@ from stream.kernel import kernel
 
 NOWHERE = -1  # a missing key or value; also a number without an end
 
+# Where the numbers of a batch's header start, in bytes. All are big-endian.
+_LENGTH, _EPOCH, _MAGIC, _CRC, _ATTRIBUTES, _LAST = 8, 12, 16, 17, 21, 23
+_FIRST_TIME, _MAX_TIME, _COUNT, _RECORDS = 27, 35, 57, 61
+_COMPRESSED, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20  # bits of the attributes
+_SHORTEST = 7  # minimum size of a record in bytes
+
 
 @kernel
 def _number(data: Any, at: int) -> Any:
@@ -90,17 +96,66 @@ def _find_records(data: Any, at: int, stop: int, first: int, count: int, out: An
 
 
 @kernel
+def _big_endian(data: Any, at: int, size: int) -> int:
+    """A signed number of `size` bytes, at most 8."""
+    found = uint64(0)
+    for i in range(at, at + size):
+        found = (found << uint64(8)) | uint64(data[i])
+    unused = uint64(64 - 8 * size)
+    return int64(found << unused) >> int64(unused)
+
+
+@kernel
+def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
+    """The headers of consecutive batches that are not compressed, up to the first other one.
+
+    `data` uint8 (n,); `at`: start of the first; `stop`: no batch after the first ends after it;
+    `out` int64 (batches, 8): the numbers of `find_batches`, the checksum, and the offset after the
+    batch. A batch of markers has no records. A batch is another one if it is of another format or
+    leader, incomplete, or its numbers cannot be true. Returns their number, the end of the last,
+    and the leader's epoch.
+    """
+    many, epoch = 0, int64(-1)
+    while many < out.shape[0] and at + _RECORDS <= data.size:
+        if data[at + _MAGIC] != 2:
+            break
+        end = at + _EPOCH + _big_endian(data, at + _LENGTH, 4)
+        leader = _big_endian(data, at + _EPOCH, 4)
+        attributes = data[at + _ATTRIBUTES + 1]
+        count = _big_endian(data, at + _COUNT, 4)
+        begin = at + _RECORDS
+        if end < begin or end > data.size or (many and (end > stop or leader != epoch)):
+            break
+        if attributes & _COMPRESSED or count < 0 or count > (end - begin) // _SHORTEST:
+            break
+        if attributes & _CONTROL:
+            begin, count = end, 0
+        appended = int64(attributes & _APPEND_TIME != 0)
+        offset = _big_endian(data, at, 8)
+        row = out[many]
+        row[0], row[1], row[2], row[3] = begin, end, count, offset
+        row[4] = _big_endian(data, at + (_MAX_TIME if appended else _FIRST_TIME), 8)
+        row[5] = appended
+        row[6] = _big_endian(data, at + _CRC, 4) & 0xFFFFFFFF
+        row[7] = offset + _big_endian(data, at + _LAST, 4) + 1
+        epoch, at = leader, end
+        many += 1
+    return many, at, epoch
+
+
+@kernel
 def find_batches(data: Any, batches: Any, out: Any) -> Any:
     """Find the parts of each record of each batch.
 
-    `data` uint8 (n,); `batches` int64 (batches, 6): where its records begin and stop, their number,
-    the first offset, a timestamp, and 1 if it is that of all, 0 if it is the first; `out` int64
-    (6, records): timestamp, offset, start and size of key and of value, size -1 for none. Returns
-    the first damaged batch, or their number, and what `_find_records` has returned for it.
+    `data` uint8 (n,); `batches` int64 (batches, 8), of which six are read: where its records begin
+    and stop, their number, the first offset, a timestamp, and 1 if it is that of all, 0 if it is
+    the first; `out` int64 (6, records): timestamp, offset, start and size of key and of value, size
+    -1 for none. Returns the first damaged batch, or their number, and what `_find_records` has
+    returned for it.
     """
     first = 0
     for b in range(batches.shape[0]):
-        at, stop, count, offset, time, appended = batches[b]
+        at, stop, count, offset, time, appended = batches[b, :6]
         found = _find_records(data, at, stop, first, count, out)
         if found != count:
             return b, found

@@ -15,15 +15,29 @@ from typing import Any
 import numpy as np
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
-from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c
 from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, Numbers
 from consumers.base.records import Header, Outgoing, OutgoingColumns
-from consumers.transports.kafka._kernels import find_batches, write_records
+from consumers.transports.kafka._kernels import find_batches, plain_batches, write_records
 from consumers.transports.kafka.codecs import unpacked
 
-__all__ = ["MAGIC", "Columns", "body", "columns", "columns_of", "one_by_one", "rehearse", "written"]
+__all__ = [
+    "MAGIC",
+    "Columns",
+    "PlainRun",
+    "body",
+    "columns",
+    "columns_of",
+    "one_by_one",
+    "place",
+    "plain_run",
+    "rehearse",
+    "starts_plain",
+    "written",
+]
 
 _Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes | None]]
@@ -31,8 +45,84 @@ Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[b
 MAGIC = 2  # the present format of batches
 _NO_TIME = -1  # Kafka's timestamp of a record that has none
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
+_CHECKED = DefaultRecordBatch.ATTRIBUTES_OFFSET  # where the checksummed bytes start
+_MAGIC_AT, _ATTRIBUTES_AT = 16, 22  # of a header: format, lower byte of the attributes
 _SHORTEST = 7  # minimum size of a record in bytes
 _LONGEST = 32  # maximum size of a record without key, value and headers
+
+
+class PlainRun:
+    """Consecutive batches of a partition that are not compressed, of one leader, in its fetch.
+
+    Parameters
+    ----------
+    data
+        All that was fetched of the partition.
+    table
+        int64 (batches, 8): see `plain_batches`.
+    start, end
+        Where they are in `data`.
+    epoch
+        Of their leader.
+    """
+
+    def __init__(
+        self, data: bytes, table: NDArray[np.int64], start: int, end: int, epoch: int
+    ) -> None:
+        self.data, self.table, self.start, self.end, self.epoch = data, table, start, end, epoch
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        return int(self.table[-1, 7])
+
+    def columns(self, key_header: str | None = None) -> Columns:
+        """See `columns_of`."""
+        return _columns(self.data, self.table, key_header)
+
+
+def starts_plain(records: Any) -> bool:
+    """Whether the next batch of the client's records may begin a `PlainRun`."""
+    head = records._next_slice
+    if head is None or len(head) < _HEADER or head[_MAGIC_AT] != MAGIC:
+        return False
+    return not head[_ATTRIBUTES_AT] & DefaultRecordBatch.CODEC_MASK
+
+
+def plain_run(records: Any, most: int) -> PlainRun | None:
+    """The plain batches at the client's place, which is then after them. Markers are left out.
+
+    None if the next batch is not whole and correct: the client's own calls then say why.
+
+    Parameters
+    ----------
+    records
+        The client's, of one partition.
+    most
+        Bytes that they may have together, except for one batch.
+    """
+    data = records._buffer
+    start = records._pos - len(records._next_slice)
+    table = np.empty((min(len(data) - start, most) // _HEADER + 1, 8), dtype=np.int64)
+    blob = np.frombuffer(data, dtype=np.uint8)
+    blob.flags.writeable = False
+    many, end, epoch = plain_batches(blob, start, start + most, table)
+    bytes_of, at = memoryview(data), start
+    for i, (stop, crc) in enumerate(table[:many, [1, 6]].tolist()):
+        if calc_crc32c(bytes_of[at + _CHECKED : stop]) != crc:
+            many, end = i, at
+            break
+        at = stop
+    if not many:
+        return None
+    place(records, end)
+    return PlainRun(data, table[:many], start, end, epoch)
+
+
+def place(records: Any, at: int) -> None:
+    """Let the client continue with the batch that starts there."""
+    records._pos = at
+    records._cache_next()
 
 
 def body(batch: Any, most: int = 1 << 62) -> bytes | memoryview:
@@ -94,13 +184,18 @@ def columns_of(
             raise CorruptRecordError(f"{count} records in {len(records)} bytes")
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         time = batch.max_timestamp if appended else batch.first_timestamp
-        every.append((at, stop, count, batch.base_offset, time, appended))
-    data, table = b"".join(bodies), np.array(every, dtype=np.int64)
+        every.append((at, stop, count, batch.base_offset, time, appended, 0, 0))
+    return _columns(b"".join(bodies), np.array(every, dtype=np.int64), key_header)
+
+
+def _columns(data: bytes, table: NDArray[np.int64], key_header: str | None) -> Columns:
+    """The columns of the batches in a table of `find_batches`."""
     blob = np.frombuffer(data, dtype=np.uint8)
+    blob.flags.writeable = False
     parts = np.empty((6, int(table[:, 2].sum())), dtype=np.int64)
     whole, found = find_batches(blob, table, parts)
-    if whole < len(batches):
-        first = batches[whole].base_offset
+    if whole < len(table):
+        first = int(table[whole, 3])
         where = f"at offset {first + found}" if found >= 0 else "after the last record"
         raise CorruptRecordError(f"record batch at {first}: damaged {where}")
     cells = ByteCells(blob, parts[2], parts[3])
@@ -208,8 +303,8 @@ def rehearse() -> None:
     """Write and read one record, so that the kernels are compiled."""
     for builder, _ in written([Outgoing("", b"", b"", 0)], compression=0, batch_size=_HEADER):
         builder.close()
-        _, _, keys, _ = columns(DefaultRecordBatch(builder.buffer()))
-        list(keys)
+        run = plain_run(MemoryRecords(bytes(builder.buffer())), _HEADER)
+        list(run.columns()[2] if run else ())
 
 
 def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRecordsBuilder:

@@ -26,7 +26,17 @@ from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.base.cells import sizes
 from consumers.base.records import Fetched, Partition, joined
-from consumers.transports.kafka.batches import MAGIC, Columns, body, columns_of, one_by_one
+from consumers.transports.kafka.batches import (
+    MAGIC,
+    Columns,
+    PlainRun,
+    body,
+    columns_of,
+    one_by_one,
+    place,
+    plain_run,
+    starts_plain,
+)
 from consumers.transports.registry import NO_KEY_HEADERS, KeyHeaders
 
 __all__ = ["column_consumer"]
@@ -183,7 +193,8 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     headers: KeyHeaders = NO_KEY_HEADERS
     garbage = _Garbage()  # of the process
     _rest: Fetched | None = None  # decoded and not taken yet
-    _last: Any = None  # the last batch that was looked at
+    _after: tuple[int, int] | None = None  # of the last batch: its leader, and the offset after it
+    _damaged = False  # a plain batch has a damaged record
 
     def _maybe_skip_record(self, _: Fetched) -> bool:
         return False  # `_unpack_records` omits records before the position
@@ -215,16 +226,40 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
 
     def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Fetched]:
         """The records of the batches that have committed ones, of many batches at once."""
-        for run in _runs(self._wanted(tp, records)):
-            yield from self._found(tp, run)
-        if self._last is not None and self._last.magic == MAGIC:
-            self.leader_epoch = self._last.leader_epoch
-            self.next_fetch_offset = self._last.next_offset  # compaction may remove last records
+        while records.has_next():
+            if self._is_plain(records) and (run := plain_run(records, _RUN)) is not None:
+                yield from self._plain(tp, records, run)
+                continue
+            for batches in _runs(self._wanted(tp, records)):
+                yield from self._found(tp, batches)
+        if self._after is not None:
+            # Compaction may remove the last records of a batch.
+            self.leader_epoch, self.next_fetch_offset = self._after
+
+    def _is_plain(self, records: Any) -> bool:
+        """Whether one call can read the next batches, all of which are committed."""
+        aborted = self.aborted_transactions or self.aborted_producer_ids
+        return not (aborted or self._damaged) and starts_plain(records)
+
+    def _plain(self, tp: Any, records: Any, run: PlainRun) -> Iterator[Fetched]:
+        """The records of plain batches."""
+        try:
+            found = run.columns(self.headers.get(tp.topic))
+        except CorruptRecordError:
+            self._damaged = True
+            place(records, run.start)  # batch by batch: those before it are still returned
+            return
+        self.leader_epoch = run.epoch
+        self._after = run.epoch, run.next_offset
+        self.bytes_read += run.end - run.start
+        yield from self._chunk(tp, found)
 
     def _wanted(self, tp: Any, records: Any) -> Iterator[_Body]:
-        """The batches that have committed records."""
-        while (batch := records.next_batch()) is not None:
-            self._last = batch
+        """The batches that have committed records, up to the next plain one. At least one."""
+        first = True
+        while records.has_next() and (first or not self._is_plain(records)):
+            batch, first = records.next_batch(), False
+            self._after = (batch.leader_epoch, batch.next_offset) if batch.magic == MAGIC else None
             if not batch.validate_crc():
                 raise CorruptRecordError(
                     f"Record batch for partition {tp} at offset {batch.base_offset} failed crc "
@@ -260,6 +295,10 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
             for each in run:
                 yield from self._found(tp, [each])
             return
+        yield from self._chunk(tp, found)
+
+    def _chunk(self, tp: Any, found: Columns) -> Iterator[Fetched]:
+        """The records from the position on, if there are any."""
         self.garbage.grow(int(np.maximum(sizes(found[3]), 0).sum()))
         part = Fetched(Partition(*tp), *found)
         before = bisect_left(part.offsets, self.fetch_offset)
