@@ -12,7 +12,7 @@ from numba.np import arrayobj
 
 from stream.kernel import kernel
 
-__all__ = ["copy_bytes", "pack"]
+__all__ = ["copy_bytes", "pack", "pack_parts"]
 
 
 @intrinsic
@@ -28,6 +28,37 @@ def copy_bytes(typing: Any, out: Any, at: Any, data: Any, start: Any, count: Any
         return context.get_dummy_value()
 
     return types.void(out, types.int64, data, types.int64, types.int64), code
+
+
+@intrinsic
+def _copy_from(typing: Any, out: Any, at: Any, address: Any, count: Any) -> Any:
+    """Copy bytes from an address of memory into an array of uint8."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
+        source = builder.inttoptr(args[2], made.type)
+        to = builder.gep(made, [args[1]])
+        cgutils.raw_memcpy(builder, to, source, args[3], ir.Constant(args[3].type, 1))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.int64, types.int64), code
+
+
+@kernel
+def pack_parts(addresses: Any, counts: Any, starts: Any, sizes: Any, out: Any) -> None:
+    """Copy the cells of many arrays into a row.
+
+    addresses int64 (parts,): of the bytes of each part, which the caller keeps; counts int64
+    (parts,): its cells; starts and sizes int64 (n,): of all cells; a negative size: nothing is
+    copied; out uint8, as long as all cells together.
+    """
+    at = first = 0
+    for p in range(addresses.size):
+        for i in range(first, first + counts[p]):
+            if sizes[i] > 0:
+                _copy_from(out, at, addresses[p] + starts[i], sizes[i])
+                at += sizes[i]
+        first += counts[p]
 
 
 @kernel

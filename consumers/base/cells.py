@@ -66,6 +66,8 @@ class ByteCells(ListLike):
         uint8: bytes that contain the cells. They are never changed.
     starts, sizes
         int64 (n,): where each cell starts, and its bytes; size -1: no cell.
+    in_a_row
+        Whether the data are the bytes of the cells, one after the other.
 
     Examples
     --------
@@ -75,13 +77,17 @@ class ByteCells(ListLike):
     (b'cd', [b'cd', b'ab'], True)
     """
 
-    __slots__ = ("data", "sizes", "starts")
+    __slots__ = ("data", "in_a_row", "sizes", "starts")
 
     def __init__(
-        self, data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        in_a_row: bool = False,
     ) -> None:
         data.flags.writeable = False  # so that kernels are compiled for one type of arrays
-        self.data = data
+        self.data, self.in_a_row = data, in_a_row
         self.starts, self.sizes = np.ascontiguousarray(starts), np.ascontiguousarray(sizes)
 
     def __len__(self) -> int:
@@ -130,6 +136,8 @@ def packed(cells: Sequence[bytes | None], gap: int = 0, padding: int = 0) -> NDA
         except TypeError:
             data = bytes(gap).join([*(cell or b"" for cell in cells), bytes(padding)])
         return np.frombuffer(data, dtype=np.uint8)
+    if cells.in_a_row and gap == padding == 0:
+        return cells.data
     from consumers.base._kernels import pack  # numba, which most commands do not need
 
     size = int(cells.lengths.sum()) + gap * len(cells) + padding
@@ -142,7 +150,7 @@ def packed(cells: Sequence[bytes | None], gap: int = 0, padding: int = 0) -> NDA
 def _in_a_row(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> ByteCells:
     """Cells that are one after the other."""
     lengths = np.maximum(sizes, 0)
-    return ByteCells(data, lengths.cumsum() - lengths, sizes)
+    return ByteCells(data, lengths.cumsum() - lengths, sizes, in_a_row=True)
 
 
 def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
@@ -170,8 +178,15 @@ def joined(parts: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
     every = [part for part in parts if isinstance(part, ByteCells)]
     if not every or len(every) < len(parts):
         return [cell for part in parts for cell in part]
-    data = np.concatenate([packed(part) for part in every])
-    return _in_a_row(data, np.concatenate([part.sizes for part in every]))
+    from consumers.base._kernels import pack_parts  # numba, which most commands do not need
+
+    sizes = np.concatenate([part.sizes for part in every])
+    starts = np.concatenate([part.starts for part in every])
+    addresses = np.array([part.data.ctypes.data for part in every], dtype=np.int64)
+    counts = np.array([len(part) for part in every], dtype=np.int64)
+    data = np.empty(int(np.maximum(sizes, 0).sum()), dtype=np.uint8)
+    pack_parts(addresses, counts, starts, sizes, data)
+    return _in_a_row(data, sizes)
 
 
 def joined_numbers(parts: Sequence[Sequence[int]]) -> Sequence[int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import ByteCells, joined_numbers
+from consumers.base.cells import ByteCells, Numbers, joined_numbers
 from consumers.base.cells import joined as joined_cells
 from consumers.base.cells import sizes as sizes_of
 
@@ -23,6 +23,7 @@ __all__ = [
     "Outgoing",
     "OutgoingColumns",
     "Partition",
+    "Parts",
     "Record",
     "Topic",
     "TopicSettings",
@@ -178,20 +179,23 @@ class OutgoingColumns(Sequence[Outgoing]):
 
     def by_partition(self) -> list[tuple[int, OutgoingColumns]]:
         """The records of the columns by partition, in the order of the first record of each."""
-        numbers, first = np.unique(self.partitions, return_index=True)
+        numbers, first, counts = np.unique(self.partitions, return_index=True, return_counts=True)
         if numbers.size == 1:
             return [(int(numbers[0]), replace(self, rest=()))]
-        return [(n, self._of(self.partitions == n)) for n in numbers[np.argsort(first)].tolist()]
-
-    def _of(self, chosen: NDArray[np.bool_]) -> OutgoingColumns:
-        return OutgoingColumns(
-            self.topic,
-            self.data,
-            self.starts[chosen],
-            self.lengths[chosen],
-            self.timestamps[chosen],
-            self.partitions[chosen],
-        )
+        order = np.argsort(self.partitions, kind="stable")
+        columns = [
+            column[order]
+            for column in (self.starts, self.lengths, self.timestamps, self.partitions)
+        ]
+        ends = counts.cumsum()
+        some = [slice(end - n, end) for end, n in zip(ends.tolist(), counts.tolist(), strict=True)]
+        return [
+            (
+                int(numbers[i]),
+                OutgoingColumns(self.topic, self.data, *(column[some[i]] for column in columns)),
+            )
+            for i in np.argsort(first).tolist()
+        ]
 
 
 class _Sized:
@@ -269,6 +273,12 @@ class Fetched(_Sized):
         """The first `count` records, and the rest."""
         return self._part(slice(count)), self._part(slice(count, None))
 
+    def cells(self, some: slice) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
+        """Keys and values of some of the records."""
+        if some == slice(0, len(self)):
+            return self.keys, self.values
+        return self.keys[some], self.values[some]
+
     def compact(self) -> Fetched:
         """The same records; they hold at most about twice the bytes that they have."""
         keys, values = (
@@ -289,6 +299,86 @@ class Fetched(_Sized):
         out = Fetched(self.partition, *(column[some] for column in columns))  # type: ignore[arg-type]
         out._keep(self.sizes()[some])
         return out
+
+
+class Parts(Sequence[Fetched]):
+    """The records of each partition, in the order of their offsets.
+
+    A sequence like the list of `Fetched` that it stands for.
+
+    Parameters
+    ----------
+    partitions
+        Each has at least one record.
+    bounds
+        int64, (partitions + 1,): where the records of each start, and the end of the last.
+    offsets, timestamps
+        int64, (n,).
+    keys, values
+        One per record.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        bounds: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        self.partitions, self.bounds = partitions, bounds
+        self.offsets, self.timestamps = offsets, timestamps
+        self.keys, self.values = keys, values
+
+    @classmethod
+    def of(cls, parts: Sequence[Fetched]) -> Parts:
+        """The records of the parts that have any."""
+        some = [part for part in parts if len(part)]
+        counts = np.array([0, *map(len, some)], dtype=np.int64)
+        offsets, times = (
+            np.concatenate([np.empty(0, dtype=np.int64), *columns])
+            for columns in ([part.offsets for part in some], [part.timestamps for part in some])
+        )
+        keys, values = ([part.keys for part in some], [part.values for part in some])
+        return cls(
+            [part.partition for part in some],
+            counts.cumsum(),
+            offsets,
+            times,
+            joined_cells(keys),
+            joined_cells(values),
+        )
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @overload
+    def __getitem__(self, at: int) -> Fetched: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Fetched]: ...
+    def __getitem__(self, at: int | slice) -> Fetched | list[Fetched]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        i = range(len(self))[at]
+        some = slice(int(self.bounds[i]), int(self.bounds[i + 1]))
+        return Fetched(
+            self.partitions[i],
+            Numbers(self.offsets[some]),
+            Numbers(self.timestamps[some]),
+            self.keys[some],
+            self.values[some],
+        )
+
+    def __iter__(self) -> Iterator[Fetched]:
+        return (self[i] for i in range(len(self)))
+
+    def ranges(self) -> dict[Partition, tuple[int, int, int]]:
+        """First offset, offset after the last, and number of the records of each partition."""
+        starts, stops = self.bounds[:-1], self.bounds[1:]
+        columns = (self.offsets[starts], self.offsets[stops - 1] + 1, stops - starts)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return dict(zip(self.partitions, rows, strict=True))
 
 
 @dataclass(slots=True)
@@ -321,7 +411,7 @@ class Batch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     ranges: dict[Partition, tuple[int, int, int]] = field(default_factory=dict)
-    parts: Sequence[Fetched] = ()
+    parts: Parts = field(default_factory=lambda: Parts.of([]))
     index: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:

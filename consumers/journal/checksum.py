@@ -11,15 +11,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import packed
+from consumers.base.cells import ByteCells, packed
 from consumers.base.cells import sizes as sizes_of
-from consumers.base.records import Fetched
+from consumers.base.records import Fetched, Parts
 
-__all__ = ["RangeChecksum", "checksum", "combined"]
+__all__ = ["RangeChecksum", "checksum", "checksums", "combined"]
 
 _POLYNOMIAL = 0xEDB88320  # of CRC-32, reflected: the highest bit is the coefficient of x⁰
 _ONE = 1 << 31
@@ -38,6 +39,39 @@ def checksum(part: Fetched) -> int:
         for piece in _joined(cells, sizes):
             crc = zlib.crc32(piece, crc)
     return crc
+
+
+def checksums(parts: Parts, starts: Sequence[int] = ()) -> list[int]:
+    """The checksum of the records of each partition.
+
+    Parameters
+    ----------
+    starts
+        The first record of each part that counts; (): all count.
+    """
+    keys, values = parts.keys, parts.values
+    if not (_in_a_row(keys) and _in_a_row(values)):
+        firsts = starts or [0] * len(parts)
+        chosen = zip(parts, firsts, strict=True)
+        return [checksum(part.split(first)[1] if first else part) for part, first in chosen]
+    stops = parts.bounds[1:]
+    records = parts.bounds[:-1] + np.asarray(starts or 0, dtype=np.int64), stops
+    # Each column, and where the records of each part are in it. No byte is copied.
+    columns: list[tuple[NDArray[Any], tuple[NDArray[np.int64], NDArray[np.int64]]]]
+    columns = [(parts.offsets, records), (parts.timestamps, records)]
+    for cells in (keys, values):
+        ends = np.concatenate([[0], np.maximum(sizes_of(cells), 0).cumsum()])
+        columns += [(sizes_of(cells), records), (packed(cells), (ends[records[0]], ends[stops]))]
+    found = [0] * len(parts)
+    for column, (begins, ends) in columns:
+        data = column.data
+        for i, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            found[i] = zlib.crc32(data[begin:end], found[i])
+    return found
+
+
+def _in_a_row(cells: Sequence[bytes | None]) -> bool:
+    return isinstance(cells, ByteCells) and cells.in_a_row
 
 
 class RangeChecksum:

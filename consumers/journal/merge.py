@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import chosen
 from consumers.base.cells import joined as joined_cells
-from consumers.base.records import (
-    UNBOUNDED,
-    Batch,
-    Fetched,
-    Partition,
-    credible,
-    joined,
-    ranges_of,
-)
+from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Parts, credible
 
 __all__ = ["NO_CLOCK", "Measure", "Merge"]
 
@@ -34,6 +26,7 @@ NO_CLOCK = 1 << 62  # accept every timestamp
 OFFSET, TIME, BYTES, ROWS, UNPACKED = range(5)
 
 Measure = Callable[[bytes | None], tuple[int, int]]  # rows and unpacked bytes of a message
+_Cells = tuple[Sequence[bytes | None], Sequence[bytes | None]]  # keys and values
 
 
 class _Buffer:
@@ -49,6 +42,8 @@ class _Buffer:
         self.partition = partition
         self.count = self.nbytes = self.unpacked = self._records = 0
         self._parts = deque[Fetched]()
+        self._start = 0  # records of the first part that were removed
+        self._whole = self._left = 0  # bytes of the first part, and of its records that were not
         self._numbers = np.empty((5, 0), dtype=np.int64)
         self._added: list[NDArray[np.int64]] = []
 
@@ -72,32 +67,47 @@ class _Buffer:
             for k, (rows, unpacked) in enumerate(map(measure, part.values)):
                 numbers[ROWS:, k] = max(rows, 1), unpacked
         self._added.append(numbers)
-        self._parts.append(part)
-        self._count(numbers, 1)
+        nbytes = self._count(numbers, 1)
+        self._parts.append(part)  # it is never changed: the caller may still have it
+        if len(self._parts) == 1:
+            self._whole = self._left = nbytes
 
-    def shift(self, count: int) -> Fetched:
-        """Remove and return the first `count` records."""
+    def shift(self, count: int) -> list[_Cells]:
+        """Remove the first `count` records. Returns their keys and values, in pieces."""
         numbers = self.numbers
         taken, self._numbers = numbers[:, :count], numbers[:, count:]
-        self._count(taken, -1)
-        parts = []
+        nbytes = self._count(taken, -1)
+        pieces = []
         while count:
-            part = self._parts.popleft()
-            if len(part) > count:
-                head, rest = part.split(count)  # the caller may still have the part
-                parts.append(head)
-                self._parts.appendleft(rest.compact())
+            part, start = self._parts[0], self._start
+            self._start = stop = min(start + count, len(part))
+            pieces.append(part.cells(slice(start, stop)))
+            count -= stop - start
+            if stop < len(part):
+                self._left -= nbytes
+                if 2 * self._left < self._whole:
+                    self._first(part.split(stop)[1].compact())
                 break
-            parts.append(part)
-            count -= len(part)
-        return joined(self.partition, parts)
+            nbytes -= self._left
+            self._parts.popleft()
+            self._first(self._parts[0] if self._parts else None)
+        return pieces
 
-    def _count(self, numbers: NDArray[np.int64], times: int) -> None:
+    def _first(self, part: Fetched | None) -> None:
+        """The first part, of which no record was removed yet."""
+        self._start = 0
+        self._whole = self._left = 0 if part is None else part.nbytes
+        if part is not None:
+            self._parts[0] = part
+
+    def _count(self, numbers: NDArray[np.int64], times: int) -> int:
+        """Count records that were added or removed. Returns their bytes."""
         nbytes, count, unpacked = numbers[BYTES:].sum(axis=1).tolist()
         self.nbytes += times * nbytes
         self.count += times * count
         self._records += times * numbers.shape[1]
         self.unpacked += times * unpacked
+        return int(nbytes)
 
 
 class Merge:
@@ -315,21 +325,26 @@ def _cut(
     sizes = np.array([head.shape[1] for head in heads], dtype=np.int64)
     source = np.repeat(np.arange(sizes.size), sizes)[order]
     counts = np.bincount(source, minlength=sizes.size)
-    numbers = np.concatenate(heads, axis=1)[:, order]
     # The places of the records after those of earlier buffers that are taken too.
     skipped = (sizes.cumsum() - sizes) - (counts.cumsum() - counts)
     at = np.asarray(order - skipped[source], dtype=np.int64)
     taken = np.flatnonzero(counts).tolist()
-    parts = [buffers[i].shift(counts[i]) for i in taken]
-    source = (np.cumsum(counts > 0) - 1)[source]
-    partitions = [part.partition for part in parts]
-    return Batch(
-        partitions,
-        source,
+    numbers = np.concatenate([heads[i][:, : counts[i]] for i in taken], axis=1)
+    pieces = [piece for i in taken for piece in buffers[i].shift(int(counts[i]))]
+    parts = Parts(
+        [buffers[i].partition for i in taken],
+        np.concatenate([[0], counts[taken].cumsum()]),
         numbers[OFFSET],
         numbers[TIME],
-        chosen(joined_cells([part.keys for part in parts]), at),
-        chosen(joined_cells([part.values for part in parts]), at),
-        ranges_of(partitions, source, numbers[OFFSET]),
+        *(joined_cells(cells) for cells in zip(*pieces, strict=True)),
+    )
+    return Batch(
+        list(parts.partitions),
+        (np.cumsum(counts > 0) - 1)[source],
+        parts.offsets[at],
+        parts.timestamps[at],
+        chosen(parts.keys, at),
+        chosen(parts.values, at),
+        parts.ranges(),
         parts,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from consumers.base.cells import sizes
 from consumers.base.errors import RecordsMissingError
-from consumers.base.records import RECORD_BYTES, Batch, Partition
-from consumers.journal.checksum import RangeChecksum, checksum
+from consumers.base.records import Batch, Partition
+from consumers.journal.checksum import RangeChecksum, checksums
 from consumers.journal.records import CommitRecord, Range
 
 __all__ = ["RangeCheck", "tails"]
@@ -46,10 +47,10 @@ class RangeCheck:
         """
         self._left -= len(batch)
         if not self._sums and not self._left:  # all at once
-            sums = {part.partition: checksum(part) for part in filter(len, batch.parts)}
+            sums = dict(zip(batch.parts.partitions, checksums(batch.parts), strict=True))
             found = {p: (count, sums[p]) for p, (_, _, count) in batch.ranges.items()}
         else:
-            for part in filter(len, batch.parts):
+            for part in batch.parts:
                 self._sums.setdefault(part.partition, RangeChecksum()).add(part)
             if self._left > 0:
                 return False
@@ -82,14 +83,24 @@ def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
     ranges
         Ranges with known checksums. Those of few records are often a whole part of the batch.
     """
-    known = {(r.topic, r.partition, r.end, r.count): r.crc32 for r in ranges}
-    out = {}
-    for part in filter(len, batch.parts):
-        sizes = part.sizes()[: -TAIL_RECORDS - 1 : -1] - RECORD_BYTES
-        count = max(1, int(np.searchsorted(sizes.cumsum(), TAIL_BYTES, side="right")))
-        first, end = part.offsets[-count], part.offsets[-1] + 1
-        crc = known.get((*part.partition, end, count)) if count == len(part) else None
-        if crc is None:
-            crc = checksum(part.split(len(part) - count)[1])
-        out[part.partition] = Range(*part.partition, first, end, count, crc)
-    return out
+    parts = batch.parts
+    if not parts:
+        return {}
+    lengths = sum(np.maximum(sizes(cells), 0) for cells in (parts.keys, parts.values))
+    before = np.concatenate([[0], np.cumsum(lengths)])  # bytes of the records before each
+    begins, stops = parts.bounds[:-1], parts.bounds[1:]
+    fits = np.searchsorted(before, before[stops] - TAIL_BYTES)  # the first that fits
+    kept = np.minimum(np.maximum(fits, np.maximum(begins, stops - TAIL_RECORDS)), stops - 1)
+    starts = (kept - begins).tolist()
+    columns = (parts.offsets[kept], parts.offsets[stops - 1] + 1, stops - kept)
+    firsts, ends, counts = (column.tolist() for column in columns)
+    known = {(Partition(r.topic, r.partition), r.end, r.count): r.crc32 for r in ranges}
+    keys = zip(parts.partitions, ends, counts, strict=True)
+    sums = [None if start else known.get(key) for start, key in zip(starts, keys, strict=True)]
+    made: Sequence[int | None] = checksums(parts, starts) if None in sums else sums
+    rows = zip(parts.partitions, firsts, ends, counts, made, strict=True)
+    return {
+        p: Range(p.topic, p.number, first, end, count, crc)
+        for p, first, end, count, crc in rows
+        if crc is not None
+    }

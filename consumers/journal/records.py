@@ -25,7 +25,7 @@ from consumers.base.records import Batch, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
 from consumers.config.units import counted
-from consumers.journal.checksum import checksum
+from consumers.journal.checksum import checksums
 from consumers.shard.outcome import OutputShape
 
 __all__ = [
@@ -449,7 +449,7 @@ def entry_of(
     refused: dict[Partition, list[int]] = {}
     for partition, offset in islice(early, MOST_EARLY):
         refused.setdefault(partition, []).append(offset)
-    sums = {part.partition: checksum(part) for part in filter(len, batch.parts)}
+    sums = dict(zip(batch.parts.partitions, checksums(batch.parts), strict=True))
     ranges = [
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())

@@ -96,7 +96,7 @@ def _find_records(data: Any, at: int, stop: int, first: int, count: int, out: An
 
 
 @kernel
-def _big_endian(data: Any, at: int, size: int) -> int:
+def _big_endian(data: Any, at: int, size: int) -> Any:
     """A signed number of `size` bytes, at most 8."""
     found = uint64(0)
     for i in range(at, at + size):
