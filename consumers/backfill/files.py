@@ -281,7 +281,7 @@ class FileHistory:
             id_field=self._id,
             ahead=True,
         )
-        return batches(feed, self._topic, [], size, self._config.commit.max_bytes)
+        return batches(feed, self._topic, [], size, self._config.commit.most_bytes())
 
     def _in_order(self, spans: list[FileSpan]) -> Iterable[Document]:
         """The records by their times. All of them are in memory if they are in another order."""

@@ -192,7 +192,7 @@ class LogHistory:
 
     def __init__(self, manifest: Manifest, log: Log, config: Config) -> None:
         self._manifest, self._log = manifest, log
-        self._horizon, self._max_bytes = config.labels.horizon_ms, config.commit.max_bytes
+        self._horizon, self._max_bytes = config.labels.horizon_ms, config.commit.most_bytes()
         most = config.labels.max_pending
         self._last_labels = {
             _partition(span): max(span.first, span.end - most) for span in manifest.labels

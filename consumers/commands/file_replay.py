@@ -393,7 +393,7 @@ def _cut(
 
     labels = sorted(shard.spec.label_topics)
     outgoing = feed.outgoing(read())
-    return batches(outgoing, config.input.observations, labels, size, config.commit.max_bytes)
+    return batches(outgoing, config.input.observations, labels, size, config.commit.most_bytes())
 
 
 @dataclass(slots=True)

@@ -306,6 +306,9 @@ class OutputConfig(Section):
 
 
 USUAL_RECORDS, MOST_RECORDS = 5_000, 20_000
+# Most of a commit costs something for each partition: appends, markers, checksums.
+PARTITION_RECORDS, LARGEST_RECORDS = 100, 100_000
+USUAL_BYTES, PARTITION_BYTES, LARGEST_BYTES = 16 * 2**20, 128 * 2**10, 128 * 2**20
 
 
 class CommitConfig(Section):
@@ -324,15 +327,16 @@ class CommitConfig(Section):
     max_records: int | None = Field(
         default=None,
         ge=1,
-        le=100_000,
+        le=LARGEST_RECORDS,
         description="Maximum number of records in a commit. Each row of an Arrow message counts, "
         "and a message with more rows is a dead letter. Default: 5,000, because the fixed cost of "
         "a transaction is then small per record and a crash repeats little work; as many as "
         "wait, up to 20,000, while more than 5,000 do, because a backlog ends sooner with fewer "
-        "transactions. Rows of a message: at most 5,000 by default.",
+        "transactions; with more than 200 input partitions up to 100 for each, at most 100,000. "
+        "Rows of a message: at most 5,000 by default.",
     )
-    max_bytes: Size = Field(
-        default=16 * 2**20,
+    max_bytes: Size | None = Field(
+        default=None,
         ge=2**10,
         le=2**34,
         description="Maximum size of the records in a commit. A record counts as its key, "
@@ -340,9 +344,10 @@ class CommitConfig(Section):
         "records of at most twice this size, and one more per partition, wait to be merged. A "
         "commit has fewer records if their predictions would be larger, "
         "for example with hundreds of classes or explanations. It changes no prediction. "
-        "Default 16 MiB: 5,000 records of 3 kB, far below the 1 GiB of a small container. A "
-        "start reads larger journal records, of an earlier version or setting, in pieces of "
-        "this size.",
+        "Default 16 MiB: 5,000 records of 3 kB, far below the 1 GiB of a small container; with "
+        "more than 128 input partitions 128 KiB for each, at most 128 MiB, so that a commit can "
+        "have 100 records of each. A start reads larger journal records, of an earlier version or "
+        "setting, in pieces of this size.",
     )
     max_delay_ms: int = Field(
         default=40,
@@ -359,10 +364,18 @@ class CommitConfig(Section):
         """Maximum number of records in a commit, and of rows in a message."""
         return USUAL_RECORDS if self.max_records is None else self.max_records
 
-    @property
-    def most_records(self) -> int:
-        """Maximum number of records in a commit while at least as many wait."""
-        return MOST_RECORDS if self.max_records is None else self.max_records
+    def most_records(self, partitions: int) -> int:
+        """Maximum number of records in a commit while at least as many wait, of a shard with
+        this many input partitions."""
+        if self.max_records is not None:
+            return self.max_records
+        return min(max(MOST_RECORDS, PARTITION_RECORDS * partitions), LARGEST_RECORDS)
+
+    def most_bytes(self, partitions: int = 1) -> int:
+        """Maximum size of the records in a commit of a shard with this many input partitions."""
+        if self.max_bytes is not None:
+            return self.max_bytes
+        return min(max(USUAL_BYTES, PARTITION_BYTES * partitions), LARGEST_BYTES)
 
 
 class JournalConfig(Section):

@@ -34,6 +34,8 @@ class Gatherer:
         Of the shard.
     merge
         Of its inputs, at their positions.
+    max_bytes
+        Maximum size of the records in a commit.
     polled
         Called after each poll.
     stop
@@ -47,13 +49,14 @@ class Gatherer:
         config: Config,
         owner: Owner,
         merge: Merge,
+        max_bytes: int,
         polled: Callable[[], None],
         stop: threading.Event,
         until: Mapping[Partition, int] | None = None,
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
-        self._owner, self._merge, self._polled, self._stop = owner, merge, polled, stop
-        self._until = until
+        self._owner, self._merge, self._max_bytes = owner, merge, max_bytes
+        self._polled, self._stop, self._until = polled, stop, until
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -79,7 +82,7 @@ class Gatherer:
                     self._owner.ends(),
                     now=clock,
                     wait=now < held,
-                    max_bytes=self._commit.max_bytes,
+                    max_bytes=self._max_bytes,
                 )
                 if batch is not None or not len(merge):
                     return batch, clock
@@ -92,7 +95,7 @@ class Gatherer:
     def _enough(self, size: int) -> bool:
         """Whether a commit can be full or have the last records, or the merge may not grow."""
         merge = self._merge
-        if merge.nbytes >= self._commit.max_bytes:
+        if merge.nbytes >= self._max_bytes:
             return True
         if len(merge) >= size and not merge.short(size, self._owner.ends()):
             return True

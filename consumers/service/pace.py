@@ -31,7 +31,7 @@ def commit_size(
         Known end of each input, or of some.
     """
     waiting = sum(max(0, end - shard.positions.get(p, end)) for p, end in ends.items())
-    size = max(commit.usual_records, min(waiting, commit.most_records))
+    size = max(commit.usual_records, min(waiting, commit.most_records(len(shard.positions))))
     return min(size, shard.records_within(max_bytes))
 
 

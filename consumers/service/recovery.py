@@ -118,12 +118,13 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
             "`headwater check CONFIG --create` creates missing topics"
         )
     labels, rows = frozenset(config.input_topics[1:]), wire_format(config.input.format).rows
+    inputs = inputs_of(config, topics, shard)
     return Sources(
-        inputs_of(config, topics, shard),
+        inputs,
         labels,
         Partition(config.journal_topic, shard),
         topics[config.predictions_topic],
-        max_bytes=config.commit.max_bytes,
+        max_bytes=config.commit.most_bytes(len(inputs)),
         measure=None if rows is None else rows.measure,
         mix=config.mix_topic,
     )

@@ -41,6 +41,29 @@ def test_commit_grows_while_enough_records_wait(given, waiting, size) -> None:
     assert commit_size(commit, machine, 2**40, {}) == commit.usual_records
 
 
+@pytest.mark.parametrize(
+    ("given", "partitions", "records", "size"),
+    [
+        ("", 128, 20_000, 2**24),
+        ("", 800, 80_000, 800 * 2**17),
+        ("", 10**4, 100_000, 2**27),
+        ("max_records = 7", 800, 7, 800 * 2**17),
+        ('max_bytes = "2MiB"', 800, 80_000, 2**21),
+    ],
+)
+def test_commit_may_have_records_of_hundreds_of_partitions(
+    given, partitions, records, size
+) -> None:
+    """Unless its size is set."""
+    text = config_text("memory:pace", ["a"]).replace("max_bytes = 16777216\n", "")
+    text = text.replace("max_records = 50\n", f"{given}\n")
+    commit, machine = parse(text).commit, shard()
+    machine.positions = {Partition("obs", n): 0 for n in range(partitions)}
+
+    assert commit_size(commit, machine, 2**40, {PLACE: 10**7}) == records
+    assert commit.most_bytes(partitions) == size
+
+
 def test_bytes_bound_a_grown_commit() -> None:
     """Predictions may take `max_bytes`."""
     text = config_text("memory:pace", ["a"]).replace("max_records = 50\n", "")
