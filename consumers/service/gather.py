@@ -18,7 +18,8 @@ from consumers.transports.protocol import Owner
 
 __all__ = ["Gatherer"]
 
-IDLE_SECONDS = 0.2
+IDLE_SECONDS, QUIET_SECONDS = 0.2, 1.0  # longest poll, also after seconds without a record;
+QUIETER = 5  # this many times as long without a record as a poll may take
 MORE_SECONDS = 0.02  # how long to wait for more records when some are there
 POLLS = 8  # in `max_delay_ms`, while few records come
 
@@ -57,6 +58,7 @@ class Gatherer:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
         self._owner, self._merge, self._max_bytes = owner, merge, max_bytes
         self._polled, self._stop, self._until = polled, stop, until
+        self._heard = time.monotonic()  # when the last records came
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -70,7 +72,7 @@ class Gatherer:
         held, full, slept = started + self._most_wait, self._enough(size), 0.0
         while not self._stop.is_set():
             waiting = len(merge)
-            wait = MORE_SECONDS - slept if waiting else IDLE_SECONDS
+            wait = MORE_SECONDS - slept if waiting else self._idle()
             fetched, slept = 0 if full else self._poll(size, max(wait, 0.0)), 0.0
             now = time.monotonic()
             if fetched or full:  # only polls without records count as waiting
@@ -91,6 +93,12 @@ class Gatherer:
                 time.sleep(slept)
             full = False  # what is merged waits for an input that is behind
         return None, since
+
+    def _idle(self) -> float:
+        """How long a poll may wait. A record ends it, but with hundreds of partitions a poll has a
+        cost, and the loop notices only between two of them that it should stop."""
+        quiet = (time.monotonic() - self._heard) / QUIETER
+        return min(max(quiet, IDLE_SECONDS), QUIET_SECONDS)
 
     def _enough(self, size: int) -> bool:
         """Whether a commit can be full or have the last records, or the merge may not grow."""
@@ -118,5 +126,7 @@ class Gatherer:
             each=share,
         )
         self._polled()
+        if fetched:
+            self._heard = time.monotonic()
         self._merge.add(fetched)
         return len(fetched)

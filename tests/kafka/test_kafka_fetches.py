@@ -101,6 +101,27 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
     assert took.seconds < WAIT / 1000
 
 
+def test_record_comes_at_once_while_the_broker_waits_longer(kafka_bootstrap, log, parts):
+    """A fetch may wait for minutes here, and the test waits less."""
+    waits = {"fetch_max_wait_ms": 60_000, "request_timeout_ms": 600_000}
+    settings = KafkaOptions([kafka_bootstrap], {}).consumer() | waits
+    consumer = column_consumer(settings, together=True)
+    part = TopicPartition(*parts[0])
+    try:
+        consumer.assign([part])
+        consumer.seek(part, LONG)
+        consumer.rest(True)
+        assert consumer._fetcher.config["fetch_max_wait_ms"] == 240_000
+        assert not consumer.poll(200)  # the fetch is with the broker
+        log.append([Outgoing(part.topic, b"k", b"late")])
+        (chunk,) = consumer.poll(60_000)[part]
+        assert chunk.values == [b"late"]
+        consumer.rest(False)
+        assert consumer._fetcher.config["fetch_max_wait_ms"] == 60_000
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1000)
+
+
 FORGETFUL = """
 import sys
 from consumers.base.records import Partition

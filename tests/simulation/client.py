@@ -91,6 +91,10 @@ class Consumer:
         self._at: dict[TopicPartition, int] = {}
         self._epoch: dict[TopicPartition, int] = {}  # of the last record, none after a seek
         self._seen: dict[TopicPartition, int] = {}
+        self.rests = False
+
+    def rest(self, longer: bool) -> None:
+        self.rests = longer
 
     def assign(self, parts: Sequence[TopicPartition]) -> None:
         self._at = {part: self._at.get(part, 0) for part in parts}

@@ -73,9 +73,8 @@ def test_what_open_transactions_keep_back_is_what_the_broker_knows(seed, monkeyp
     broker.create("in", len(PARTS))
     monkeypatch.setattr(kafka_inputs, "time", clock)
     options = KafkaOptions(["simulated:1"], {}).consumer()
-    inputs = KafkaInputs(
-        Consumer(broker, Weather(random, clock, CALM), **options), [Partition(*p) for p in PARTS]
-    )
+    consumer = Consumer(broker, Weather(random, clock, CALM), **options)
+    inputs = KafkaInputs(consumer, [Partition(*p) for p in PARTS])
     inputs.seek({Partition(*p): 0 for p in PARTS})
     upstream = Upstream(broker, random)
     reached = {Partition(*p): 0 for p in PARTS}
@@ -106,5 +105,29 @@ def test_what_open_transactions_keep_back_is_what_the_broker_knows(seed, monkeyp
                 assert longest - STEP - (clock.now - before) <= told.seconds <= longest
                 stood = stood or told.seconds > 5 * STEP
             assert ends[Partition(*part)] == reached[Partition(*part)]
+            assert not (found and consumer.rests), "a request for its end would wait"
     assert inputs.uncommitted() == {}
     assert stood or seed % 5, "no transaction has hung for long"
+
+
+def test_broker_waits_longer_while_no_records_come(monkeypatch) -> None:
+    """Until the next one."""
+    random, clock = Random(1), Clock()
+    broker = Broker(clock)
+    broker.create("in", 1)
+    monkeypatch.setattr(kafka_inputs, "time", clock)
+    options = KafkaOptions(["simulated:1"], {}).consumer()
+    consumer = Consumer(broker, Weather(random, clock, CALM), **options)
+    inputs = KafkaInputs(consumer, [Partition("in", 0)])
+    inputs.seek({Partition("in", 0): 0})
+
+    def rests() -> bool:
+        inputs.poll(max_records=7, timeout=0.05, skip=(), max_bytes=UNBOUNDED)
+        return consumer.rests
+
+    assert not rests()
+    clock.now += kafka_inputs._QUIET_SECONDS
+    assert rests()
+    broker.produce(None, 0, TopicPartition("in", 0), [(0, None, b"x", ())])
+    rests()  # it brings the record
+    assert not rests()

@@ -21,6 +21,7 @@ from consumers.base.records import UNBOUNDED, Fetched, Partition, Uncommitted
 __all__ = ["KafkaInputs"]
 
 _HELD_BYTES = 4 * 2**20  # of skipped inputs, after which they are unassigned
+_QUIET_SECONDS = 5.0  # without a record, after which a broker may wait longer for the next one
 _STABLE_SECONDS = 0.2  # minimum time between two requests for the ends of committed records
 
 
@@ -47,6 +48,7 @@ class KafkaInputs:
         self._asked = 0.0
         # Inputs read up to an open transaction: its first offset, and the time of that.
         self._stuck: dict[TopicPartition, tuple[int, float]] = {}
+        self._heard = time.monotonic()  # when the last records came
         self._silent: set[TopicPartition] = set()  # without records in the last poll
         self._held: dict[TopicPartition, deque[Fetched]] = {p: deque() for p in self._inputs}
 
@@ -87,8 +89,11 @@ class KafkaInputs:
             held = sum(chunk.nbytes for part in skipped for chunk in self._held[part])
             full = {part for part in skipped if self._held[part] and held >= _HELD_BYTES}
             self._assign(self._inputs.keys() - full)
+            self._rest()
             left = max(0.0, deadline - time.monotonic())
             polled = self._consumer.poll(timeout_ms=int(left * 1000), max_records=max_records)
+            if polled:
+                self._heard = time.monotonic()
             for part, chunks in polled.items():
                 self._polled[part] = chunks[-1].offsets[-1] + 1
                 self._held[part].extend(chunks)
@@ -96,6 +101,13 @@ class KafkaInputs:
             if not polled and time.monotonic() >= deadline:
                 break
         return served
+
+    def _rest(self) -> None:
+        """Let a broker wait longer for records if none have come for seconds, because each request
+        lists all partitions. Not if an open transaction hides records: then the requests for its
+        end would wait behind that one."""
+        quiet = time.monotonic() - self._heard > _QUIET_SECONDS
+        self._consumer.rest(quiet and not self._stuck and len(self._assigned) == len(self._inputs))
 
     def _serve(
         self, max_records: int, max_bytes: int, skipped: Collection[TopicPartition], each: int

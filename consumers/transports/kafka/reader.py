@@ -46,6 +46,7 @@ _Body = tuple[Any, bytes | memoryview]
 
 _CONSUMER = -1  # the sender of a request: a replica by its broker's number, or a consumer
 _UNPACKED = 8  # times `fetch_max_bytes`: the size to which a batch may decompress
+_RESTING = 4  # times `fetch_max_wait_ms`: how long a broker waits while there are no records
 _RUN = 2**20  # bytes of records that are looked for in one call
 _COLLECTED = 32 * 2**20  # bytes of records between two collections of some milliseconds each
 
@@ -65,6 +66,12 @@ class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
             position = assigned[part].position
             found[part] = self.position(part) if position is None else position.offset
         return found
+
+    def rest(self, longer: bool) -> None:
+        """Whether the next fetches may wait longer for records."""
+        wait = self.config["fetch_max_wait_ms"]
+        most = max(wait, self.config["request_timeout_ms"] // 2)
+        self._fetcher.config["fetch_max_wait_ms"] = min(_RESTING * wait, most) if longer else wait
 
     def beginning_offsets(self, parts: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each."""
@@ -131,7 +138,9 @@ def column_consumer(
     fetcher.PartitionRecords = Bounded
     if together:
         every = fetcher._fetchable_partitions
-        fetcher._fetchable_partitions = lambda: [] if _unpolled(fetcher) else every()
+        fetcher._fetchable_partitions = lambda: (
+            [] if _unpolled(fetcher) or _all_asked(fetcher) else every()
+        )
     # The client does not pass the option to this part, which would sleep five times as long.
     consumer._cluster.config["retry_backoff_ms"] = consumer.config["retry_backoff_ms"]
     _ask_as_consumer(fetcher._manager)
@@ -157,6 +166,13 @@ def _ask_as_consumer(manager: Any) -> None:
 def _unpolled(fetcher: Any) -> bool:
     """Whether records wait to be polled."""
     return bool(fetcher._completed_fetches or fetcher._next_partition_records)
+
+
+def _all_asked(fetcher: Any) -> bool:
+    """Whether every broker has a fetch to answer. Then the client would look at each partition and
+    ask for none."""
+    brokers = fetcher._manager.cluster.brokers()
+    return len(fetcher._nodes_with_pending_fetch_requests) >= len(brokers) > 0
 
 
 class _Garbage:

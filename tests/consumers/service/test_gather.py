@@ -223,6 +223,31 @@ def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
     assert clock.now - START < gather.MORE_SECONDS + 0.001
 
 
+def test_polls_without_records_become_longer_until_one_comes(monkeypatch) -> None:
+    """The loop looks less often whether it should stop."""
+    clock, waits = Clock(), []
+
+    class Quiet(Polled):
+        def poll(self, *, timeout: float, **named: int) -> list[Fetched]:
+            waits.append(timeout)
+            clock.sleep(0.0 if self.left else timeout)
+            return super().poll(**named)
+
+    monkeypatch.setattr(gather, "time", clock)
+    owner = Quiet(0)
+    gathering = gatherer(owner)
+    while clock.now < START + 20:
+        gathering.next(SIZE, 0)
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (gather.IDLE_SECONDS, gather.QUIET_SECONDS)
+
+    owner.left = 1
+    gathering.next(SIZE, 0)
+    waits.clear()
+    gathering.next(SIZE, 0)
+    assert waits == [gather.IDLE_SECONDS]
+
+
 def test_error_of_a_poll_is_raised() -> None:
     """The service then starts over from the journal."""
     owner = Polled(10)
