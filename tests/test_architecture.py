@@ -39,6 +39,7 @@ PACKAGES = ("stream", "consumers", "headwater")  # each may import those before 
 FILES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
 COMPILER = ROOT / "stream" / "kernel" / "compiled.py"  # reads the kernels' source, as numba does
+MAPPINGS = ROOT / "stream" / "join" / "memory.py"  # maps memory and no file
 KERNELS = [p for p in FILES if "_kernels" in p.with_suffix("").parts]
 
 
@@ -314,6 +315,7 @@ def test_the_core_touches_no_world(path) -> None:
         for line, what in imports(tree(path))
         if what.split(".")[0] in WORLD
         and what != "io.BytesIO"  # which is memory
+        and not (what == "mmap" and path == MAPPINGS)
         and path.parent != COMPILER.parent
     ]
     worldly += [
@@ -323,6 +325,13 @@ def test_the_core_touches_no_world(path) -> None:
     ]
 
     assert not worldly, "\n".join(worldly)
+
+
+def test_the_core_maps_no_file() -> None:
+    """Its mappings are memory."""
+    made = [call for call in calls(tree(MAPPINGS)) if dotted(call.func) == "mmap.mmap"]
+
+    assert {ast.unparse(call.args[0]) for call in made} == {"-1"}
 
 
 @each(PURE)

@@ -156,7 +156,8 @@ def begin(join: LabelJoin, plan: Plan, feed: EventFeed, fewest: int = FEW) -> No
     if not join.common or join.rules == 1 or end - feed.at < fewest:
         return
     feed.prepare(join)
-    plan.kept = CompiledSteps(join.state.table, end - feed.at, len(join.state.others))
+    others, silence = len(join.state.others), join.silence is not None
+    plan.kept = CompiledSteps(join.state.table, end - feed.at, others, silence=silence)
 
 
 def plan_common(

@@ -50,15 +50,15 @@ class RowPool:
 
     def take(self, size: int) -> int:
         """Take a free slot for a row with that many bytes."""
-        t, counts = self._table.arrays, self._table.counts
+        counts = self._table.counts
         if counts[FREE_SLOTS]:
             counts[FREE_SLOTS] -= 1
-            slot = int(t.free[counts[FREE_SLOTS]])
+            slot = int(self._table.arrays.free[counts[FREE_SLOTS]])
         else:
             self._table.reserve(1, 0)
             slot = self.count
             counts[SLOTS] += 1
-        t.sizes[slot] = size
+        self._table.arrays.sizes[slot] = size
         counts[ROW_BYTES] += size
         return slot
 

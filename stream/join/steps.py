@@ -12,6 +12,7 @@ from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import COUNT, SETTLED, WAITING
 from stream.join._kernels.planning import DELAYS, ENDED, FREED, GONE, KEPT, SILENT, STEPS
 from stream.join.label_delay import DELAY_BOUNDS_MS
+from stream.join.memory import empty
 from stream.join.table import IdTable
 
 OF_PYTHON = 2**62  # stands for the entry of a row that Python planned
@@ -76,26 +77,28 @@ class StepArrays(NamedTuple):
     tally: NDArray[np.int64]
 
     @classmethod
-    def room(cls, events: int, waiting: int, settled: int, others: int) -> StepArrays:
+    def room(
+        cls, events: int, waiting: int, settled: int, others: int, *, silence: bool
+    ) -> StepArrays:
         """Room for that many events, where so many ids wait, are settled, and have a label that
-        only Python knows. Silence may add a step for each id that waits."""
-        steps = waiting + events
+        only Python knows. `silence` may add a step for each id that waits."""
+        steps = events + (waiting if silence else 0)
 
         def whole(size: int) -> NDArray[np.int64]:
-            return np.empty(size, dtype=np.int64)
+            return empty(size, np.int64)
 
         return cls(
-            op=np.empty(steps, dtype=np.int8),
+            op=empty(steps, np.int8),
             row=whole(steps),
             slot=whole(steps),
-            code=np.empty(steps, dtype=np.int32),
-            weight=np.empty(steps),
+            code=empty(steps, np.int32),
+            weight=empty(steps, np.float64),
             event=whole(steps),
             kept_slot=whole(events),
             kept_row=whole(events),
             kept_waits=whole(events),
-            ended=whole(steps),
-            freed=whole(settled + steps),
+            ended=whole(waiting + events),
+            freed=whole(settled + waiting + events),
             gone=whole(others + events),
             silent=whole(steps),
             tally=np.zeros(DELAYS + len(DELAY_BOUNDS_MS) + 1, dtype=np.int64),
@@ -170,6 +173,8 @@ class CompiledSteps(KeptRows):
         The events of the call that may still come.
     others
         The ids with a label that only Python knows.
+    silence
+        Whether silence is learned.
 
     Attributes
     ----------
@@ -177,12 +182,12 @@ class CompiledSteps(KeptRows):
         What the kernels fill.
     """
 
-    def __init__(self, table: IdTable, events: int, others: int) -> None:
+    def __init__(self, table: IdTable, events: int, others: int, *, silence: bool) -> None:
         super().__init__()
         self._table = table
         counts = table.arrays.counts
         waiting, settled = int(counts[COUNT + WAITING]), int(counts[COUNT + SETTLED])
-        self.arrays = StepArrays.room(events, waiting, settled, others)
+        self.arrays = StepArrays.room(events, waiting, settled, others, silence=silence)
         self._runs: list[tuple[int, int]] = []  # steps of a run, and of Python before it
 
     @property

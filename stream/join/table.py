@@ -4,8 +4,9 @@ An id is found by a keyed hash and compared byte by byte. The ids of each kind a
 their own, ordered by time of arrival; any of them can be removed.
 
 Rule: no call moves all ids. The table grows by one chain of entries for each id that is added, and
-arrays grow in place. Removed ids leave gaps in the store of bytes; the next store, which may be
-larger, takes over the ids entry by entry, as many at each call as it takes to be done in time.
+arrays grow without a copy (`memory.py`). Removed ids leave gaps in the store of bytes; the next
+store, which may be larger, takes over the ids entry by entry, as many at each call as it takes to
+be done in time. Then the memory of the other store is given back in pieces.
 """
 
 from __future__ import annotations
@@ -38,13 +39,18 @@ from stream.join._kernels.ids import (
     USED,
     WAITING,
 )
+from stream.join.memory import SHRINKS, ResizableArray
 
 __all__ = ["EARLY", "SETTLED", "WAITING", "IdArrays", "IdTable", "as_bytes", "random_key"]
 
 FEWEST = 64  # entries, chains and slots at the beginning
 BYTES = 1024  # of ids at the beginning
 MOVED = 256  # entries whose ids are moved at least, at each call
-SHARE = 32  # arrays grow by this part of them, so that little memory is filled at once
+PIECE = 2**22  # bytes of a store that are given back at each call, in less than 1 ms
+SHARE = 32  # arrays grow by this part of them
+# Arrays that grow together: for entries, chains and slots. And the stores of bytes.
+ENTRY, CHAIN, SLOT = ("links", "values", "weights"), ("heads",), ("sizes", "free", "place")
+STORES = ("first", "second")
 
 
 class IdArrays(NamedTuple):
@@ -127,11 +133,14 @@ class IdTable:
             random_key() if key is None else key,
             *(np.zeros(FEWEST, dtype=np.int64) for _ in range(3)),
         )
+        names = (*ENTRY, *CHAIN, *SLOT, *STORES)
+        self._sized = {name: ResizableArray(getattr(self.arrays, name)) for name in names}
         self.counts: memoryview[int] = counts.data
         self._last: tuple[str, int] | None = None  # the last id that was looked up
         self._moved = -1  # entries whose ids were moved to the new store; -1: all
         self._pace = 0.0  # entries to move for each byte that is added
         self._unmoved = 0  # the most bytes that they may have
+        self._left = False  # whether a part of the other store is still to be given back
 
     def count(self, kind: int) -> int:
         """How many ids of a kind there are."""
@@ -212,65 +221,69 @@ class IdTable:
 
     def reserve(self, ids: int, size: int) -> None:
         """Make room for that many ids, with that many bytes together, and a row for each."""
-        t = self.arrays
-        counts = self.counts
-        entries, slots = counts[ENTRIES] + ids, counts[SLOTS] + ids
-        if entries > t.weights.size:
-            room = _room(t.weights.size, entries)
-            _grow(t.links, (room, 8))
-            _grow(t.values, (room, 4))
-            _grow(t.weights, (room,))
-        chains = counts[BUCKETS] + ids
-        if chains > t.heads.size:
-            _grow(t.heads, (_room(t.heads.size, chains),))
-        if slots > t.sizes.size:
-            room = _room(t.sizes.size, slots)
-            for array in (t.sizes, t.free, t.place):
-                _grow(array, (room,))
-        store = t.second if counts[SIDE] else t.first
-        if self._moved >= 0 or counts[USED] + size > store.size:
+        t, counts = self.arrays, self.counts
+        # The last array of each group, which grows last if memory is short.
+        entries, chains, slots = t.weights.size, t.heads.size, t.place.size
+        room = (t.second if counts[SIDE] else t.first).size
+        del t  # nothing may refer to arrays that grow
+        if counts[ENTRIES] + ids > entries:
+            self._grow(ENTRY, entries, counts[ENTRIES] + ids)
+        if counts[BUCKETS] + ids > chains:
+            self._grow(CHAIN, chains, counts[BUCKETS] + ids)
+        if counts[SLOTS] + ids > slots:
+            self._grow(SLOT, slots, counts[SLOTS] + ids)
+        if self._moved >= 0 or counts[USED] + size > room:
             self._reserve_bytes(size)
+        elif self._left:
+            self._give_back()
+
+    def _grow(self, names: tuple[str, ...], now: int, needed: int) -> None:
+        """Make room for that many rows in arrays that have `now` rows."""
+        self._resize(names, max(needed, now + max(FEWEST, now // SHARE)))
 
     def _reserve_bytes(self, size: int) -> None:
         """Make room for the bytes of ids; move some ids if the store has just been exchanged."""
-        c = self.arrays.counts
+        c = self.counts
         if self._moved >= 0:
             self._move(max(MOVED, int(size * self._pace) + 1))
-        store = self.arrays.second if c[SIDE] else self.arrays.first
-        if int(c[USED]) + self._unmoved + size <= store.size:
+        room = len(self._sized[STORES[c[SIDE]]].array)
+        if c[USED] + self._unmoved + size <= room:
             return
         if self._moved >= 0:
-            self._move(int(c[ENTRIES]))  # more came at once than the pace allows for
-        held = int(c[ID_BYTES])
+            self._move(c[ENTRIES])  # more came at once than the pace allows for
+        held = c[ID_BYTES]
         spare = max(BYTES, held, 2 * size)
-        new = np.empty(held + spare, dtype=np.uint8)
-        side = 1 - int(c[SIDE])
-        c[SIDE], c[USED] = side, 0
-        self._exchange(new, side)
-        self._moved, self._pace, self._unmoved = 0, 2.0 * int(c[ENTRIES]) / spare, held
+        side = 1 - c[SIDE]
+        self._resize((STORES[side],), held + spare)
+        c[SIDE], c[USED], self._left = side, 0, False
+        self._moved, self._pace, self._unmoved = 0, 2.0 * c[ENTRIES] / spare, held
         self._move(max(MOVED, int(size * self._pace) + 1))
 
     def _move(self, entries: int) -> None:
         """Move the ids of that many more entries to the present store."""
-        c = self.arrays.counts
-        start, stop = self._moved, min(self._moved + entries, int(c[ENTRIES]))
-        before = int(c[USED])
+        c = self.counts
+        start, stop = self._moved, min(self._moved + entries, c[ENTRIES])
+        before = c[USED]
         kernels.move_ids(self.arrays, start, stop)
-        self._moved, self._unmoved = stop, self._unmoved - (int(c[USED]) - before)
-        if stop == int(c[ENTRIES]):
-            self._exchange(np.zeros(0, dtype=np.uint8), 1 - int(c[SIDE]))
+        self._moved, self._unmoved = stop, self._unmoved - (c[USED] - before)
+        if stop == c[ENTRIES]:
             self._moved, self._unmoved = -1, 0
+            self._give_back()
 
-    def _exchange(self, store: NDArray[np.uint8], side: int) -> None:
-        t = self.arrays
-        self.arrays = t._replace(second=store) if side else t._replace(first=store)
+    def _give_back(self) -> None:
+        """Give back a piece of the store that is no longer used."""
+        other = STORES[1 - self.counts[SIDE]]
+        left = max(0, len(self._sized[other].array) - PIECE) if SHRINKS else 0
+        self._resize((other,), left)
+        self._left = left > 0
 
-
-def _room(now: int, needed: int) -> int:
-    return max(needed, now + max(FEWEST, now // SHARE))
-
-
-def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Enlarge an array in place. Where the system can move memory to another address without a
-    copy, large ones are not copied."""
-    array.resize(shape, refcheck=False)  # nothing else refers to it
+    def _resize(self, names: tuple[str, ...], rows: int) -> None:
+        """Give arrays that many rows. Until then nothing may refer to them."""
+        nothing: dict[str, Any] = dict.fromkeys(names)
+        self.arrays = self.arrays._replace(**nothing)
+        try:
+            for name in names:
+                self._sized[name].resize(rows)
+        finally:
+            arrays = {name: self._sized[name].array for name in names}
+            self.arrays = self.arrays._replace(**arrays)
