@@ -19,11 +19,11 @@ __all__ = [
     "UNBOUNDED",
     "Batch",
     "Fetched",
+    "FetchedColumns",
     "Header",
     "Outgoing",
     "OutgoingColumns",
     "Partition",
-    "Parts",
     "Record",
     "Topic",
     "TopicSettings",
@@ -301,7 +301,7 @@ class Fetched(_Sized):
         return out
 
 
-class Parts(Sequence[Fetched]):
+class FetchedColumns(Sequence[Fetched]):
     """The records of each partition, in the order of their offsets.
 
     A sequence like the list of `Fetched` that it stands for.
@@ -332,7 +332,7 @@ class Parts(Sequence[Fetched]):
         self.keys, self.values = keys, values
 
     @classmethod
-    def of(cls, parts: Sequence[Fetched]) -> Parts:
+    def of(cls, parts: Sequence[Fetched]) -> FetchedColumns:
         """The records of the parts that have any."""
         some = [part for part in parts if len(part)]
         counts = np.array([0, *map(len, some)], dtype=np.int64)
@@ -411,7 +411,7 @@ class Batch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     ranges: dict[Partition, tuple[int, int, int]] = field(default_factory=dict)
-    parts: Parts = field(default_factory=lambda: Parts.of([]))
+    parts: FetchedColumns = field(default_factory=lambda: FetchedColumns.of([]))
     index: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, packed
 from consumers.base.cells import sizes as sizes_of
-from consumers.base.records import Fetched, Parts
+from consumers.base.records import Fetched, FetchedColumns
 
 __all__ = ["RangeChecksum", "checksum", "checksums", "combined"]
 
@@ -41,7 +41,7 @@ def checksum(part: Fetched) -> int:
     return crc
 
 
-def checksums(parts: Parts, starts: Sequence[int] = ()) -> list[int]:
+def checksums(parts: FetchedColumns, starts: Sequence[int] = ()) -> list[int]:
     """The checksum of the records of each partition.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import chosen
 from consumers.base.cells import joined as joined_cells
-from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Parts, credible
+from consumers.base.records import UNBOUNDED, Batch, Fetched, FetchedColumns, Partition, credible
 
 __all__ = ["NO_CLOCK", "Measure", "Merge"]
 
@@ -331,7 +331,7 @@ def _cut(
     taken = np.flatnonzero(counts).tolist()
     numbers = np.concatenate([heads[i][:, : counts[i]] for i in taken], axis=1)
     pieces = [piece for i in taken for piece in buffers[i].shift(int(counts[i]))]
-    parts = Parts(
+    parts = FetchedColumns(
         [buffers[i].partition for i in taken],
         np.concatenate([[0], counts[taken].cumsum()]),
         numbers[OFFSET],

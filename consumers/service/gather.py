@@ -35,8 +35,6 @@ class Gatherer:
         Of the shard.
     merge
         Of its inputs, at their positions.
-    max_bytes
-        Maximum size of the records in a commit.
     polled
         Called after each poll.
     stop
@@ -50,13 +48,13 @@ class Gatherer:
         config: Config,
         owner: Owner,
         merge: Merge,
-        max_bytes: int,
         polled: Callable[[], None],
         stop: threading.Event,
         until: Mapping[Partition, int] | None = None,
     ) -> None:
         self._commit, self._most_wait = config.commit, config.input.max_wait_ms / 1000
-        self._owner, self._merge, self._max_bytes = owner, merge, max_bytes
+        self._owner, self._merge = owner, merge
+        self._max_bytes = config.commit.most_bytes(len(merge.inputs))
         self._polled, self._stop, self._until = polled, stop, until
         self._heard = time.monotonic()  # when the last records came
 

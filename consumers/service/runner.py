@@ -379,9 +379,7 @@ class Runner:
             until = self._log.end_offsets(found.inputs) if self._drain else None
             watch = LogWatch(self._config, self._log, found, live, time.monotonic)
             ends: Mapping[Partition, int] = owner.ends()
-        gatherer = Gatherer(
-            self._config, owner, merge, found.max_bytes, self._turn, self._stop, until
-        )
+        gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop, until)
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)

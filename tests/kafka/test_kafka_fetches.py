@@ -103,7 +103,7 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
 
 def test_record_comes_at_once_while_the_broker_waits_longer(kafka_bootstrap, log, parts):
     """A fetch may wait for minutes here, and the test waits less."""
-    waits = {"fetch_max_wait_ms": 60_000, "request_timeout_ms": 600_000}
+    waits = {"fetch_max_wait_ms": 60_000, "request_timeout_ms": 500_000}
     settings = KafkaOptions([kafka_bootstrap], {}).consumer() | waits
     consumer = column_consumer(settings, together=True)
     part = TopicPartition(*parts[0])

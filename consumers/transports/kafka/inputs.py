@@ -104,8 +104,8 @@ class KafkaInputs:
 
     def _rest(self) -> None:
         """Let a broker wait longer for records if none have come for seconds, because each request
-        lists all partitions. Not if an open transaction hides records: then the requests for its
-        end would wait behind that one."""
+        lists all partitions. Not if an open transaction hides records: the requests for its end
+        would wait as long."""
         quiet = time.monotonic() - self._heard > _QUIET_SECONDS
         self._consumer.rest(quiet and not self._stuck and len(self._assigned) == len(self._inputs))
 

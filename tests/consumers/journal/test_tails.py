@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumers.base.records import Fetched, Partition, Parts
+from consumers.base.records import Fetched, FetchedColumns, Partition
 from consumers.journal import records as journal
 from consumers.journal.checksum import checksum
 from consumers.journal.ranges import TAIL_BYTES, TAIL_RECORDS, tails
@@ -18,7 +18,7 @@ def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:
         part = Fetched(OBS, [*range(len(sizes))], [NOW] * len(sizes), [None] * len(sizes), [])
         part.values += [b"x" * size for size in sizes]
         made = batch([])
-        made.parts = Parts.of([part])
+        made.parts = FetchedColumns.of([part])
         kept = tails(made)[OBS]
         return kept.first, kept.end, kept.count
 
@@ -38,6 +38,6 @@ def test_tails_of_a_journaled_batch_are_those_computed_anew() -> None:
         # From an earlier position: the log has a gap before the first record.
         ranges.append(journal.Range(*place, 2, 5 + count, count, checksum(part)))
 
-    made.parts = Parts.of(parts)
+    made.parts = FetchedColumns.of(parts)
 
     assert tails(made, ranges) == tails(made)

@@ -64,7 +64,7 @@ class Steady(Polled):
 def gatherer(owner: Polled) -> Gatherer:
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    return Gatherer(CONFIG, owner, merge, 2**24, lambda: None, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
 
 
 def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one() -> None:
@@ -122,7 +122,7 @@ def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waite
 
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    gathering = Gatherer(CONFIG, Ended(3), merge, 2**24, lambda: None, threading.Event(), until)
+    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: None, threading.Event(), until)
     batch, _ = gathering.next(SIZE, 0)
 
     assert batch is not None
@@ -179,7 +179,7 @@ def slow(owner: Slow) -> Gatherer:
     merge.seek({PLACE: 0, LATE: 1})
     first = Fetched(LATE, [0], [0], [None], [b"{}"])  # it would end each batch
     merge.add([first])
-    return Gatherer(CONFIG, owner, merge, 2**24, lambda: None, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
 
 
 def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch) -> None:
