@@ -239,6 +239,15 @@ class Fetched(_Sized):
         """Size of the records in bytes. Every bound on records in memory counts this size."""
         return int(self.sizes().sum())
 
+    @property
+    def held(self) -> int:
+        """Size in bytes with all that its cells keep in memory."""
+        keys, values = self.keys, self.values
+        if not (isinstance(keys, ByteCells) and isinstance(values, ByteCells)):
+            return self.nbytes
+        size = len(self) * RECORD_BYTES + values.data.size
+        return size if keys.data is values.data else size + keys.data.size
+
     def sizes(self) -> NDArray[np.int64]:
         """Size of each record in bytes."""
         sizes = self._sizes

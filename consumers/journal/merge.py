@@ -43,7 +43,7 @@ class _Buffer:
         self.count = self.nbytes = self.unpacked = self._records = 0
         self._parts = deque[Fetched]()
         self._start = 0  # records of the first part that were removed
-        self._whole = self._left = 0  # bytes of the first part, and of its records that were not
+        self._held = self._left = 0  # bytes of the first part, and of its records that were not
         self._numbers = np.empty((5, 0), dtype=np.int64)
         self._added: list[NDArray[np.int64]] = []
 
@@ -67,10 +67,10 @@ class _Buffer:
             for k, (rows, unpacked) in enumerate(map(measure, part.values)):
                 numbers[ROWS:, k] = max(rows, 1), unpacked
         self._added.append(numbers)
-        nbytes = self._count(numbers, 1)
+        self._count(numbers, 1)
         self._parts.append(part)  # it is never changed: the caller may still have it
         if len(self._parts) == 1:
-            self._whole = self._left = nbytes
+            self._first(part)
 
     def shift(self, count: int) -> list[_Cells]:
         """Remove the first `count` records. Returns their keys and values, in pieces."""
@@ -85,7 +85,7 @@ class _Buffer:
             count -= stop - start
             if stop < len(part):
                 self._left -= nbytes
-                if 2 * self._left < self._whole:
+                if 2 * self._left < self._held:
                     self._first(part.split(stop)[1].compact())
                 break
             nbytes -= self._left
@@ -95,10 +95,9 @@ class _Buffer:
 
     def _first(self, part: Fetched | None) -> None:
         """The first part, of which no record was removed yet."""
-        self._start = 0
-        self._whole = self._left = 0 if part is None else part.nbytes
+        self._start = self._held = self._left = 0
         if part is not None:
-            self._parts[0] = part
+            self._parts[0], self._held, self._left = part, part.held, part.nbytes
 
     def _count(self, numbers: NDArray[np.int64], times: int) -> int:
         """Count records that were added or removed. Returns their bytes."""

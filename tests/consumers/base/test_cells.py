@@ -15,10 +15,10 @@ from consumers.base.cells import (
     packed,
     sizes,
 )
-from consumers.base.records import Fetched, Partition
+from consumers.base.records import Fetched, FetchedColumns, Partition
 from consumers.base.records import joined as joined_records
 from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind
-from consumers.journal.checksum import RangeChecksum, checksum
+from consumers.journal.checksum import RangeChecksum, checksum, checksums
 from consumers.journal.merge import Merge
 
 CELL = st.one_of(st.none(), st.binary(max_size=9))
@@ -137,6 +137,36 @@ def test_checksum_is_that_of_lists(values, cuts) -> None:
     assert pieces.value == whole
 
 
+PARTS = st.lists(st.tuples(st.lists(CELL, max_size=9), st.booleans()), max_size=5)
+
+
+@given(drawn=PARTS, plain=st.booleans(), data=st.data())
+def test_checksums_of_all_partitions_are_those_of_each(drawn, plain, data) -> None:
+    """Of all records, and from any record on. In lists, in bytes with gaps and without."""
+    parts = [
+        fetched(values, as_cells=as_cells or not plain, partition=Partition("visits", number))
+        for number, (values, as_cells) in enumerate(drawn)
+    ]
+    columns, some = FetchedColumns.of(parts), [part for part in parts if len(part)]
+
+    assert list(columns) == some
+    assert columns[:] == some
+    assert columns.partitions == [part.partition for part in some]
+    assert columns.ranges() == {p.partition: (5, 5 + len(p), len(p)) for p in some}
+    assert checksums(columns) == [checksum(part) for part in some]
+    starts = [data.draw(st.integers(0, len(part) - 1)) for part in some]
+    rests = [part.split(start)[1] for part, start in zip(some, starts, strict=True)]
+    assert checksums(columns, starts) == [checksum(part) for part in rests]
+
+
+@given(drawn=st.lists(LISTS, min_size=1, max_size=6))
+def test_joined_cells_are_the_joined_lists(drawn) -> None:
+    cells = joined([cells_of(values, seed) for seed, values in enumerate(drawn)])
+    assert cells == [value for values in drawn for value in values]
+    if len(drawn) > 1:
+        assert packed(cells) is cells.data, "they are one after another already"
+
+
 @given(
     values=st.lists(CELL, min_size=1, max_size=20),
     others=st.lists(CELL, min_size=1, max_size=20),
@@ -205,3 +235,14 @@ def test_decoder_reads_cells_as_it_reads_lists(values) -> None:
 def test_cells_have_no_hash() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(cells_of([b"a"]))
+
+
+def test_buffer_of_a_merge_holds_at_most_twice_the_bytes_that_wait() -> None:
+    """Records that were taken are not kept by those after them in the same fetch."""
+    values = [bytes(1000)] * 400
+    merge = Merge([VISITS], set())
+    merge.add([fetched(values, as_cells=True)])
+    (buffer,) = merge._buffers.values()
+    while len(merge) > 20:
+        merge.take(20, {}, wait=False)
+        assert buffer._parts[0].values.data.size <= 2.1 * 1000 * len(merge)
