@@ -346,8 +346,8 @@ MUTANTS = (
     Mutant(
         "the merge changes no part that it was given",
         "consumers/journal/merge.py",
-        "                head, rest = part.split(count)  # the caller may still have the part\n",
-        "                head, rest = part.shift(count), part\n",
+        "                    self._first(part.split(stop)[1].compact())\n",
+        "                    part.shift(stop)\n                    self._first(part.compact())\n",
         ("tests/consumers/base/test_cells.py::test_merge_of_cells_is_that_of_lists",),
     ),
     Mutant(
