@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing, suppress
 from typing import Any
 
 import msgspec
@@ -99,7 +100,8 @@ def schema_of_inputs(config: Config, log: Log, found: Sources) -> Schema:
     if config.declared_schema is not None:
         return config.declared_schema
     documents = Translator(config, config.input.reader_schema).document
-    return schema_from(_sample(config, log, found), config, documents)
+    with closing(_sample(config, log, found)) as values:
+        return schema_from(values, config, documents)
 
 
 def schema_from(
@@ -116,16 +118,14 @@ def schema_from(
     ConfigError
         There are no observations yet, or none with a usable feature.
     """
-    records = []
+    records: list[Mapping[str, Any]] = []
     for value in values:
-        try:
+        if len(records) == SAMPLE_SIZE:  # hundreds of partitions have many times as many
+            break
+        with suppress(RecordError):
             records.append(documents(value))
-        except RecordError:
-            continue
     exclude = {config.input.id, config.input.label or config.input.id}
-    schema = schema_of(
-        infer(records[:SAMPLE_SIZE], exclude, text=False, missing=config.values.texts)
-    )
+    schema = schema_of(infer(records, exclude, text=False, missing=config.values.texts))
     if not schema.fields:
         raise ConfigError(
             f"[features] is missing, and the {len(records)} observations of "
@@ -135,10 +135,11 @@ def schema_from(
     return schema
 
 
-def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
+def _sample(config: Config, log: Log, found: Sources) -> Generator[bytes | None, None, None]:
     """The first observations of each partition, read without consuming them."""
     parts = [p for p in found.inputs if p.topic == config.input.observations]
     starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
     ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
-    for fetched in log.read(starts, ends):
-        yield from fetched.values
+    with closing(log.read(starts, ends)) as chunks:
+        for fetched in chunks:
+            yield from fetched.values

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+
 import pytest
 
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
+from consumers.config import parse
+from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord
+from consumers.service.beginning import schema_from
 from consumers.service.live import LiveShard
 from consumers.service.recovery import recover, sources
 from tests.consumers.conftest import FEATURES
-from tests.consumers.feeds import NOW, fill, phishing
+from tests.consumers.feeds import NOW, config_text, fill, phishing
 from tests.consumers.service.test_recovery import recovered, store_of
 
 
@@ -73,3 +79,18 @@ def test_start_counts_for_an_empty_journal(make_service, start, first) -> None:
     live = recover(config, service.log, owner, found, store_of(service), now=NOW)
 
     assert live.shard.positions[Partition("obs", 0)] == first
+
+
+def test_schema_is_taken_from_the_first_records_and_no_others_are_read() -> None:
+    """Hundreds of partitions have many times as many. Records that are not valid do not count."""
+    read = []
+
+    def values() -> Iterator[bytes]:
+        for number in count():
+            read.append(number)
+            yield b"no json" if number % 5 == 0 else b'{"id": "a", "size": 1.5}'
+
+    schema = schema_from(values(), parse(config_text("memory:schema", ["a"])))
+
+    assert [field.name for field in schema.fields] == ["size"]
+    assert len(read) < 2 * SAMPLE_SIZE
