@@ -51,6 +51,11 @@ class Cycle:
         self.held, self.cycle = held, self
 
 
+def brokers(fetcher: Any) -> list[Any]:
+    """Those that the client knows."""
+    return fetcher._manager.cluster.brokers()
+
+
 def polled(consumer: Any, parts: tuple[Partition, ...]) -> list[set[str]]:
     """The topics of each request while a consumer reads all records, a few a poll."""
     asked: list[set[str]] = []
@@ -118,6 +123,22 @@ def test_record_comes_at_once_while_the_broker_waits_longer(kafka_bootstrap, log
         assert chunk.values == [b"late"]
         consumer.rest(False)
         assert consumer._fetcher.config["fetch_max_wait_ms"] == 60_000
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1000)
+
+
+def test_client_is_not_asked_for_fetches_while_each_broker_has_one(kafka_bootstrap, parts):
+    """It would look at every partition to find out that there is none to ask for."""
+    consumer = column_consumer(KafkaOptions([kafka_bootstrap], {}).consumer(), together=True)
+    fetcher, part = consumer._fetcher, TopicPartition(*parts[0])
+    try:
+        consumer.assign([part])
+        consumer.seek(part, LONG)
+        assert not consumer.poll(200)
+        fetcher._nodes_with_pending_fetch_requests = {broker.node_id for broker in brokers(fetcher)}
+        assert fetcher._fetchable_partitions() == []
+        fetcher._nodes_with_pending_fetch_requests = {-7}  # a broker that has left
+        assert fetcher._fetchable_partitions() == [part]
     finally:
         consumer.close(autocommit=False, timeout_ms=1000)
 

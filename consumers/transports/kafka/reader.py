@@ -171,8 +171,8 @@ def _unpolled(fetcher: Any) -> bool:
 def _all_asked(fetcher: Any) -> bool:
     """Whether every broker has a fetch to answer. Then the client would look at each partition and
     ask for none."""
-    brokers = fetcher._manager.cluster.brokers()
-    return len(fetcher._nodes_with_pending_fetch_requests) >= len(brokers) > 0
+    brokers = {broker.node_id for broker in fetcher._manager.cluster.brokers()}
+    return bool(brokers) and brokers <= fetcher._nodes_with_pending_fetch_requests
 
 
 class _Garbage:
