@@ -311,9 +311,7 @@ class Fetched(_Sized):
 
 
 class FetchedColumns(Sequence[Fetched]):
-    """The records of each partition, in the order of their offsets.
-
-    A sequence like the list of `Fetched` that it stands for.
+    """The records of each partition, in the order of their offsets. A sequence of `Fetched`.
 
     Parameters
     ----------

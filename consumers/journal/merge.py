@@ -22,6 +22,7 @@ __all__ = ["NO_CLOCK", "Measure", "Merge"]
 
 
 NO_CLOCK = 1 << 62  # accept every timestamp
+_HELD = 2**20  # bytes of a fetch that few records may keep in memory
 # The numbers of a buffered record. Rows and unpacked bytes are those of a measured message.
 OFFSET, TIME, BYTES, ROWS, UNPACKED = range(5)
 
@@ -68,6 +69,8 @@ class _Buffer:
                 numbers[ROWS:, k] = max(rows, 1), unpacked
         self._added.append(numbers)
         self._count(numbers, 1)
+        if part.held > max(_HELD, 4 * part.nbytes):
+            part = part.compact()  # a few records of a large fetch
         self._parts.append(part)  # it is never changed: the caller may still have it
         if len(self._parts) == 1:
             self._first(part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -95,12 +95,10 @@ def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
     columns = (parts.offsets[kept], parts.offsets[stops - 1] + 1, stops - kept)
     firsts, ends, counts = (column.tolist() for column in columns)
     known = {(Partition(r.topic, r.partition), r.end, r.count): r.crc32 for r in ranges}
-    keys = zip(parts.partitions, ends, counts, strict=True)
-    sums = [None if start else known.get(key) for start, key in zip(starts, keys, strict=True)]
-    made: Sequence[int | None] = checksums(parts, starts) if None in sums else sums
-    rows = zip(parts.partitions, firsts, ends, counts, made, strict=True)
-    return {
-        p: Range(p.topic, p.number, first, end, count, crc)
-        for p, first, end, count, crc in rows
-        if crc is not None
-    }
+    keys = list(zip(parts.partitions, ends, counts, strict=True))
+    if any(starts) or not known.keys() >= set(keys):
+        sums = checksums(parts, starts)
+    else:
+        sums = [known[key] for key in keys]
+    rows = zip(parts.partitions, firsts, ends, counts, sums, strict=True)
+    return {p: Range(p.topic, p.number, *row) for p, *row in rows}

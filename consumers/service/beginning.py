@@ -120,10 +120,10 @@ def schema_from(
     """
     records: list[Mapping[str, Any]] = []
     for value in values:
-        if len(records) == SAMPLE_SIZE:  # hundreds of partitions have many times as many
-            break
         with suppress(RecordError):
             records.append(documents(value))
+        if len(records) == SAMPLE_SIZE:  # hundreds of partitions have many times as many
+            break
     exclude = {config.input.id, config.input.label or config.input.id}
     schema = schema_of(infer(records, exclude, text=False, missing=config.values.texts))
     if not schema.fields:

@@ -18,8 +18,8 @@ from consumers.transports.protocol import Owner
 
 __all__ = ["Gatherer"]
 
-IDLE_SECONDS, QUIET_SECONDS = 0.2, 1.0  # longest poll, also after seconds without a record;
-QUIETER = 5  # this many times as long without a record as a poll may take
+IDLE_SECONDS, MOST_IDLE_SECONDS = 0.2, 1.0  # how long a poll waits for the first record, and
+INPUT_SECONDS = 0.00125  # for each input, because a poll looks at all of them
 MORE_SECONDS = 0.02  # how long to wait for more records when some are there
 POLLS = 8  # in `max_delay_ms`, while few records come
 
@@ -36,7 +36,7 @@ class Gatherer:
     merge
         Of its inputs, at their positions.
     polled
-        Called after each poll.
+        Called after each poll. Returns whether somebody waits for the loop.
     stop
         When it is set, gathering ends.
     until
@@ -48,7 +48,7 @@ class Gatherer:
         config: Config,
         owner: Owner,
         merge: Merge,
-        polled: Callable[[], None],
+        polled: Callable[[], bool],
         stop: threading.Event,
         until: Mapping[Partition, int] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Gatherer:
         self._owner, self._merge = owner, merge
         self._max_bytes = config.commit.most_bytes(len(merge.inputs))
         self._polled, self._stop, self._until = polled, stop, until
-        self._heard = time.monotonic()  # when the last records came
+        self._attended = False
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -93,10 +93,11 @@ class Gatherer:
         return None, since
 
     def _idle(self) -> float:
-        """How long a poll may wait. A record ends it, but with hundreds of partitions a poll has a
-        cost, and the loop notices only between two of them that it should stop."""
-        quiet = (time.monotonic() - self._heard) / QUIETER
-        return min(max(quiet, IDLE_SECONDS), QUIET_SECONDS)
+        """How long a poll may wait for a record. Only after it can the loop do anything else."""
+        if self._attended:
+            return IDLE_SECONDS
+        most = INPUT_SECONDS * len(self._merge.inputs)
+        return min(max(IDLE_SECONDS, most), MOST_IDLE_SECONDS)
 
     def _enough(self, size: int) -> bool:
         """Whether a commit can be full or have the last records, or the merge may not grow."""
@@ -123,8 +124,6 @@ class Gatherer:
             max_bytes=self._merge.room,
             each=share,
         )
-        self._polled()
-        if fetched:
-            self._heard = time.monotonic()
+        self._attended = self._polled()
         self._merge.add(fetched)
         return len(fetched)

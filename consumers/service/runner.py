@@ -531,10 +531,11 @@ class Runner:
         except (FencedError, TransportError) as error:
             log.warning("%s; what was learned since the last mix is published later", error)
 
-    def _turn(self) -> None:
-        """Note that the loop has polled its inputs."""
+    def _turn(self) -> bool:
+        """Note that the loop has polled its inputs. Returns whether somebody waits for its turn."""
         self._turned = time.monotonic()
         self._telemetry.polled()
+        return self._config.serve.enabled or self.status_feed.questions.waiting
 
     def _snapshot(self, live: LiveShard, writer: SnapshotWriter) -> None:
         if live.shard.unsaved:

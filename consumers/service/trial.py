@@ -149,7 +149,7 @@ class TrialProcesses:
         directory: Path,
         *,
         seconds: float,
-        turn: Callable[[], None],
+        turn: Callable[[], object],
         stopping: Callable[[], bool],
     ) -> None:
         self.found = found
@@ -206,7 +206,7 @@ class _Process:
         self,
         file: IO[bytes],
         seconds: float,
-        turn: Callable[[], None],
+        turn: Callable[[], object],
         stopping: Callable[[], bool],
     ) -> None:
         self._seconds, self._turn, self._stopping = seconds, turn, stopping

@@ -382,7 +382,7 @@ METRICS = (
         "headwater_poll_age_seconds",
         "gauge",
         ("shard",),
-        "Time since the loop last polled its inputs; it polls several times a second.",
+        "Time since the loop last polled its inputs; it polls at least once a second.",
         process=age,
     ),
     MetricSpec(

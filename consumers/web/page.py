@@ -46,7 +46,7 @@ EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
 A_SECOND = 30  # documents sent to all pages together
 QUIET_SECONDS = 15.0  # without news before an empty line, which detects closed pages
 REMEMBERED = 60 * LATEST  # shown predictions: those of at least one minute
-ANSWER_SECONDS = 3.0  # timeout of an explanation; the loop polls at least five times a second
+ANSWER_SECONDS = 3.0  # timeout of an explanation; the loop polls at least once a second
 
 _ASSETS = Path(__file__).parent / "assets"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -62,6 +62,11 @@ class Questions:
         """
         return self.put(_copied)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a question waits."""
+        return bool(self._waiting)
+
     def put(self, asked: Callable[[Shard], Any]) -> Future[Any] | None:
         """Queue a question; None if too many wait."""
         if len(self._waiting) >= WAITING:

@@ -34,6 +34,7 @@ from consumers.snapshots.store import open_store
 from consumers.timetravel.audit import audit
 from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.feeds import config
+from tests.simulation.broker import OPEN
 from tests.simulation.weather import CALM, DiedError, Weather
 from tests.simulation.world import FEATURES, OPTIONS, PARTITIONS, TRANSPORT, World
 
@@ -122,12 +123,14 @@ class ChangingWorld(World):
         if not any(True for _ in self._broker.committed(JOURNAL)) or self._random.random() > 0.15:
             return
         kept, offsets = list(self._broker._parts[JOURNAL]), dict(self._broker.offsets)
+        unfinished = dict(self._broker._open[JOURNAL])
         how = self._random.choice(("renamed", "lost", "offsets_expired"))
         self.told.faults[f"journal_{how}"] += 1
         if how == "renamed":
             self._named = '\n[journal]\ntopic = "other-journal"\n'
         else:
             self._broker._parts[JOURNAL].clear()
+            self._broker._open[JOURNAL].clear()  # an empty log has no part of a transaction
         if how == "offsets_expired" and self._traces_left():
             self._broker.offsets.clear()
         before = self._written()
@@ -142,6 +145,7 @@ class ChangingWorld(World):
         if self._written() != before:
             self.wrong.append(f"a start with its journal {how} wrote outputs")
         self._broker._parts[JOURNAL][:] = kept
+        self._broker._open[JOURNAL] = {t: at for t, at in unfinished.items() if t.status == OPEN}
         self._broker.offsets.update(offsets)
 
     def _traces_left(self) -> bool:

@@ -20,10 +20,10 @@ from stream.kernel import kernel
 NOWHERE = -1  # a missing key or value; also a number without an end
 
 # Where the numbers of a batch's header start, in bytes. All are big-endian.
-_LENGTH, _EPOCH, _MAGIC, _CRC, _ATTRIBUTES, _LAST = 8, 12, 16, 17, 21, 23
+_LENGTH, _EPOCH, MAGIC_AT, _CRC, ATTRIBUTES_AT, _LAST = 8, 12, 16, 17, 21, 23
 _FIRST_TIME, _MAX_TIME, _COUNT, _RECORDS = 27, 35, 57, 61
-_COMPRESSED, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20  # bits of the attributes
-_SHORTEST = 7  # minimum size of a record in bytes
+COMPRESSED, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20  # bits of the attributes
+SHORTEST = 7  # minimum size of a record in bytes
 
 
 @kernel
@@ -117,16 +117,16 @@ def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
     """
     many, epoch = 0, int64(-1)
     while many < out.shape[0] and at + _RECORDS <= data.size:
-        if data[at + _MAGIC] != 2:
+        if data[at + MAGIC_AT] != 2:
             break
         end = at + _EPOCH + _big_endian(data, at + _LENGTH, 4)
         leader = _big_endian(data, at + _EPOCH, 4)
-        attributes = data[at + _ATTRIBUTES + 1]
+        attributes = data[at + ATTRIBUTES_AT + 1]
         count = _big_endian(data, at + _COUNT, 4)
         begin = at + _RECORDS
         if end < begin or end > data.size or (many and (end > stop or leader != epoch)):
             break
-        if attributes & _COMPRESSED or count < 0 or count > (end - begin) // _SHORTEST:
+        if attributes & COMPRESSED or count < 0 or count > (end - begin) // SHORTEST:
             break
         if attributes & _CONTROL:
             begin, count = end, 0
@@ -147,7 +147,7 @@ def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
 def find_batches(data: Any, batches: Any, out: Any) -> Any:
     """Find the parts of each record of each batch.
 
-    `data` uint8 (n,); `batches` int64 (batches, 8), of which six are read: where its records begin
+    `data` uint8 (n,); `batches` int64 (batches, 6 or more): where its records begin
     and stop, their number, the first offset, a timestamp, and 1 if it is that of all, 0 if it is
     the first; `out` int64 (6, records): timestamp, offset, start and size of key and of value, size
     -1 for none. Returns the first damaged batch, or their number, and what `_find_records` has

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, Numbers
 from consumers.base.records import Header, Outgoing, OutgoingColumns
-from consumers.transports.kafka._kernels import find_batches, plain_batches, write_records
+from consumers.transports.kafka._kernels import (
+    ATTRIBUTES_AT,
+    COMPRESSED,
+    MAGIC_AT,
+    SHORTEST,
+    find_batches,
+    plain_batches,
+    write_records,
+)
 from consumers.transports.kafka.codecs import unpacked
 
 __all__ = [
@@ -46,8 +54,6 @@ MAGIC = 2  # the present format of batches
 _NO_TIME = -1  # Kafka's timestamp of a record that has none
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
 _CHECKED = DefaultRecordBatch.ATTRIBUTES_OFFSET  # where the checksummed bytes start
-_MAGIC_AT, _ATTRIBUTES_AT = 16, 22  # of a header: format, lower byte of the attributes
-_SHORTEST = 7  # minimum size of a record in bytes
 _LONGEST = 32  # maximum size of a record without key, value and headers
 
 
@@ -84,9 +90,9 @@ class PlainRun:
 def starts_plain(records: Any) -> bool:
     """Whether the next batch of the client's records may begin a `PlainRun`."""
     head = records._next_slice
-    if head is None or len(head) < _HEADER or head[_MAGIC_AT] != MAGIC:
+    if head is None or len(head) < _HEADER or head[MAGIC_AT] != MAGIC:
         return False
-    return not head[_ATTRIBUTES_AT] & DefaultRecordBatch.CODEC_MASK
+    return not head[ATTRIBUTES_AT + 1] & COMPRESSED
 
 
 def plain_run(records: Any, most: int) -> PlainRun | None:
@@ -180,11 +186,11 @@ def columns_of(
     stop, every = 0, []
     for batch, records in zip(batches, bodies, strict=True):
         at, stop, count = stop, stop + len(records), batch.records_count
-        if not 0 <= count <= len(records) // _SHORTEST:
+        if not 0 <= count <= len(records) // SHORTEST:
             raise CorruptRecordError(f"{count} records in {len(records)} bytes")
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         time = batch.max_timestamp if appended else batch.first_timestamp
-        every.append((at, stop, count, batch.base_offset, time, appended, 0, 0))
+        every.append((at, stop, count, batch.base_offset, time, appended))
     return _columns(b"".join(bodies), np.array(every, dtype=np.int64), key_header)
 
 

@@ -64,7 +64,7 @@ class Steady(Polled):
 def gatherer(owner: Polled) -> Gatherer:
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: False, threading.Event())
 
 
 def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one() -> None:
@@ -122,7 +122,7 @@ def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waite
 
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: None, threading.Event(), until)
+    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: False, threading.Event(), until)
     batch, _ = gathering.next(SIZE, 0)
 
     assert batch is not None
@@ -179,7 +179,7 @@ def slow(owner: Slow) -> Gatherer:
     merge.seek({PLACE: 0, LATE: 1})
     first = Fetched(LATE, [0], [0], [None], [b"{}"])  # it would end each batch
     merge.add([first])
-    return Gatherer(CONFIG, owner, merge, lambda: None, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: False, threading.Event())
 
 
 def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch) -> None:
@@ -223,29 +223,27 @@ def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
     assert clock.now - START < gather.MORE_SECONDS + 0.001
 
 
-def test_polls_without_records_become_longer_until_one_comes(monkeypatch) -> None:
-    """The loop looks less often whether it should stop."""
-    clock, waits = Clock(), []
+@pytest.mark.parametrize(
+    ("inputs", "attended", "seconds"),
+    [(1, False, 0.2), (160, False, 0.2), (400, False, 0.5), (2_000, False, 1.0), (400, True, 0.2)],
+)
+def test_poll_without_records_waits_longer_for_many_inputs(inputs, attended, seconds) -> None:
+    """Unless somebody waits for the loop: it does nothing else until the poll has returned."""
+    waits = []
 
     class Quiet(Polled):
         def poll(self, *, timeout: float, **named: int) -> list[Fetched]:
             waits.append(timeout)
-            clock.sleep(0.0 if self.left else timeout)
             return super().poll(**named)
 
-    monkeypatch.setattr(gather, "time", clock)
-    owner = Quiet(0)
-    gathering = gatherer(owner)
-    while clock.now < START + 20:
+    places = [Partition("obs", number) for number in range(inputs)]
+    merge = Merge(places, frozenset(), 2**20)
+    merge.seek(dict.fromkeys(places, 0))
+    gathering = Gatherer(CONFIG, Quiet(0), merge, lambda: attended, threading.Event())
+    for _ in range(2):
         gathering.next(SIZE, 0)
-    assert waits == sorted(waits)
-    assert (waits[0], waits[-1]) == (gather.IDLE_SECONDS, gather.QUIET_SECONDS)
 
-    owner.left = 1
-    gathering.next(SIZE, 0)
-    waits.clear()
-    gathering.next(SIZE, 0)
-    assert waits == [gather.IDLE_SECONDS]
+    assert waits[-1] == seconds
 
 
 def test_error_of_a_poll_is_raised() -> None:
