@@ -39,7 +39,7 @@ PACKAGES = ("stream", "consumers", "headwater")  # each may import those before 
 FILES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
 COMPILER = ROOT / "stream" / "kernel" / "compiled.py"  # reads the kernels' source, as numba does
-MAPPINGS = ROOT / "stream" / "join" / "memory.py"  # maps memory and no file
+MAPPINGS = ROOT / "stream" / "data" / "memory.py"  # maps memory and no file
 KERNELS = [p for p in FILES if "_kernels" in p.with_suffix("").parts]
 
 

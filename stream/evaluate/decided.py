@@ -114,10 +114,10 @@ def within(
     classes, width = predictions.classes, len(predictions.classes)
     known = np.arange(width) < predictions.known[:, None]
     # Prior shares of labels that were not known then are 0.
-    told = column(rule, classes, either(here, slots, known, waiting.prior > 0.0, width))
+    told = either(here, slots, known.astype(np.float64), waiting.prior, width) > 0.0
     others = np.array([named(label) != rule.label for label in block.labels], dtype=np.bool_)
     labels = np.full(len(block), NO_LABEL, dtype=np.int64)
-    other = np.where(told, EVIDENCE, OTHER_LABEL)
+    other = np.where(column(rule, classes, told), EVIDENCE, OTHER_LABEL)
     labels[steps] = np.where(others[block.y[steps]], other, FLAGGED_LABEL)
     then = np.zeros(len(block))
     before, early = (np.zeros(len(block), dtype=np.bool_) for _ in range(2))

@@ -97,7 +97,8 @@ def executed(
         proven = proven or steps.size > 0
         learner = drift.replacement(learner, proven, acting, list(labels))
         # What the old learner noted in rows says nothing about the new one.
-        block.rows.memo, context.made.waiting.memos[:] = None, None
+        block.rows.memo = None
+        context.made.waiting.forget_memos()
         start = stop + 1
         if start <= last:
             rest = block.slice(start, last + 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Floats, Rows
+from stream.data.memory import SHRINKS, ResizableArray
+from stream.data.row_store import ObjectPieces, RowStore
 from stream.data.state import State
 from stream.data.stored import loaded, stored
 from stream.errors import StateError
@@ -16,52 +19,77 @@ from stream.evaluate.quality import BaselinePredictions
 __all__ = ["PendingRows", "either"]
 
 SLACK = 1e-6  # by which sums of probabilities may exceed 1
+# Bytes by which the store grows at least, once it has as many: written in less than 1 ms. Where
+# arrays grow by a copy, it always doubles.
+STEP = 2**20
 
 _Number = TypeVar("_Number", bound=np.generic)
 
 
 class PendingRows:
-    """A store of rows and predictions, as large as the largest slot in use.
+    """A store of rows and predictions, at least as large as the largest slot in use.
+
+    It grows without a copy. More classes or columns than ever before copy it, which is rare.
 
     Attributes
     ----------
-    rows : Rows
+    rows : RowStore
         Features as encoded at prediction, without their memo.
-    memos : ndarray
-        object, (slots,): the memo of each row, for the classes that were known then; else None.
-        One array a row, so that added classes do not make waiting rows larger.
-    predicted : ndarray
-        int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
-    proba, prior : ndarray
-        float64, (slots, C): the posterior, and the shares of the labels learned by then; 0 for
-        classes that were not yet known.
-    squares : ndarray
-        float64, (slots,): of `BaselinePredictions`.
-    flagged : ndarray
-        bool, (slots,): whether a budget of false positives flagged the record.
-    early : ndarray
-        bool, (slots,): whether that budget had too few labels to decide then.
+    memos : ObjectPieces
+        (slots, 1): the memo of each row, for the classes that were known then; else None. One
+        array a row, so that added classes do not make waiting rows larger.
     """
 
     def __init__(self, like: Rows) -> None:
-        self.rows = like.take(np.empty(0, dtype=np.int64))
-        self.memos = np.empty(0, dtype=object)
-        self.predicted = np.empty((0, 3), dtype=np.int64)
-        self.proba: Floats = np.empty((0, 0))
-        self.prior: Floats = np.empty((0, 0))
-        self.squares: Floats = np.empty(0)
-        self.flagged, self.early = (np.zeros(0, dtype=np.bool_) for _ in range(2))
+        self.rows = RowStore(like)
+        self.memos = ObjectPieces(1)
+        self._predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
+        self._proba, self._prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
+        self._squares = ResizableArray(np.empty(0))
+        self._flagged, self._early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
         self._classes = 0
+
+    # Arrays are read by these, because nothing may refer to them when they grow.
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """(slots, 3): class codes of model, majority and no-change; -1 for none."""
+        return self._predicted.array
+
+    @property
+    def proba(self) -> Floats:
+        """(slots, C): the posterior; 0 for classes that were not yet known."""
+        return self._proba.array
+
+    @property
+    def prior(self) -> Floats:
+        """(slots, C): the shares of the labels learned by then, as `proba`."""
+        return self._prior.array
+
+    @property
+    def squares(self) -> Floats:
+        """(slots,): of `BaselinePredictions`."""
+        return self._squares.array
+
+    @property
+    def flagged(self) -> NDArray[np.bool_]:
+        """(slots,): whether a budget of false positives flagged the record."""
+        return self._flagged.array
+
+    @property
+    def early(self) -> NDArray[np.bool_]:
+        """(slots,): whether that budget had too few labels to decide then."""
+        return self._early.array
 
     def align(self, rows: Rows) -> Rows:
         """`rows` with the columns of this store. The store adds columns that it did not have."""
-        self.rows = self.rows.with_columns_of(rows)
-        return rows.with_columns_of(self.rows)
+        return self.rows.align(rows)
 
     def take(self, index: NDArray[np.int64]) -> Rows:
         """The rows in the slots of `index`, copied, with their memos."""
         rows = self.rows.take(index)
-        noted = [(i, m) for i, m in enumerate(self.memos[index].tolist()) if m is not None]
+        memos = self.memos.take(index)[:, 0].tolist()
+        noted = [(i, memo) for i, memo in enumerate(memos) if memo is not None]
         if noted:
             shapes = [memo.shape for _, memo in noted]
             rows.memo = rows.memo_of(*(max(sizes) for sizes in zip(*shapes, strict=True)))
@@ -82,13 +110,15 @@ class PendingRows:
     ) -> None:
         """Store one row with its predictions in each slot of `index`. `slots` is the size
         needed. `flagged` and `early` are None without a budget."""
-        if slots > len(self.rows):
-            self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
+        self._grow(slots)
         self.widen(proba.shape[1])
         if not index.size:
             return
         self.rows.put(index, rows)
-        self.memos[index] = _memos(rows)
+        if rows.memo is None:
+            self.memos.clear(index)
+        else:
+            self.memos.put(index, _memos(rows.memo))
         self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
         self.flagged[index] = False if flagged is None else flagged
@@ -99,31 +129,39 @@ class PendingRows:
 
     def widen(self, classes: int) -> None:
         """Make columns for that many classes, even if no row is put: a state has them all."""
-        if classes > self.proba.shape[1]:
-            self._resize(len(self.rows), max(classes, 2 * self.proba.shape[1]))
+        m = self.proba.shape[1]
+        if classes > m:
+            wide = max(classes, 2 * m)
+            self._proba, self._prior = _widened(self._proba, wide), _widened(self._prior, wide)
         self._classes = max(self._classes, classes)
+
+    def forget_memos(self) -> None:
+        """Release the memos of all slots."""
+        self.memos = ObjectPieces(1)
+        self.memos.grow(len(self.rows))
 
     def clear(self, slots: NDArray[np.int64]) -> None:
         """Release the categories, texts and memos in `slots`. Numbers do not free memory, so they
         stay."""
-        rows = self.rows
-        there = slots[slots < len(rows)]  # without slots that were never used
-        self.memos[there] = None
-        if rows.categorical_names or rows.text_names:
-            rows.categorical[there] = rows.text[there] = None
+        there = slots[slots < len(self.rows)]  # without slots that were never used
+        self.rows.clear(there)
+        self.memos.clear(there)
 
-    def _resize(self, slots: int, classes: int) -> None:
-        n, m = self.proba.shape
-        predicted, squares = np.full((slots, 3), -1, dtype=np.int64), np.zeros(slots)
-        proba, prior = np.zeros((slots, classes)), np.zeros((slots, classes))
-        predicted[:n], squares[:n] = self.predicted, self.squares
-        proba[:n, :m], prior[:n, :m] = self.proba, self.prior
-        self.flagged = np.append(self.flagged, np.zeros(slots - n, dtype=np.bool_))
-        self.early = np.append(self.early, np.zeros(slots - n, dtype=np.bool_))
-        self.predicted, self.squares, self.proba, self.prior = predicted, squares, proba, prior
-        if slots > len(self.rows):
-            self.rows = self.rows.grown(slots)
-            self.memos = np.append(self.memos, np.full(slots - self.memos.size, None))
+    def _grow(self, slots: int) -> None:
+        """Make room for that many slots, and for some more if that is not the case yet."""
+        n = len(self.rows)
+        if slots <= n:
+            return
+        zero = (self._proba, self._prior, self._squares, self._flagged, self._early)
+        held = (self.rows.like.numeric, self.predicted, *(each.array for each in zero))
+        size = sum(array.itemsize * math.prod(array.shape[1:]) for array in held)
+        del held  # nothing may refer to arrays that grow
+        slots = max(slots, n + (min(n, max(1, STEP // size)) if SHRINKS else n))
+        for each in zero:
+            each.grow(slots)
+        self._predicted.grow(slots, -1)
+        self.memos.grow(slots)
+        self.rows.grow(slots)  # last, so it is repeated if memory is short
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
@@ -147,7 +185,7 @@ class PendingRows:
         StateError
             A value is not a probability, so the state is damaged.
         """
-        rows = loaded(state, index.size, self.rows)
+        rows = loaded(state, index.size, self.rows.like)
         predicted, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
         for name, shares in (("proba", proba), ("prior", prior)):
@@ -169,16 +207,24 @@ class PendingRows:
         )
 
 
-def _memos(rows: Rows) -> NDArray[np.object_]:
-    """The memo of each row alone, without the classes that it did not know."""
-    out = np.full(len(rows), None)
-    if rows.memo is not None:
-        known = np.fmax.reduce(rows.memo[:, 0], axis=1, initial=-1.0)
-        most = float(rows.memo.shape[1])  # in a damaged state there may be a larger number
-        for i, classes in enumerate(np.minimum(known, most).astype(np.int64).tolist()):
-            if classes >= 0:
-                out[i] = rows.memo[i, : 1 + classes].copy()
+def _memos(memo: Floats) -> NDArray[np.object_]:
+    """The memo of each row alone, without the classes that it did not know. (n, 1)."""
+    out = np.full((len(memo), 1), None)
+    known = np.fmax.reduce(memo[:, 0], axis=1, initial=-1.0)
+    most = float(memo.shape[1])  # in a damaged state there may be a larger number
+    for i, classes in enumerate(np.minimum(known, most).astype(np.int64).tolist()):
+        if classes >= 0:
+            out[i, 0] = memo[i, : 1 + classes].copy()
     return out
+
+
+def _widened(held: ResizableArray, classes: int) -> ResizableArray:
+    """The same rows with columns for that many classes."""
+    rows, before = held.array.shape
+    wide = ResizableArray(np.empty((0, classes)))
+    wide.grow(rows)
+    wide.array[:, :before] = held.array
+    return wide
 
 
 def either(

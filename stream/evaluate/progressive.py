@@ -133,7 +133,7 @@ class Progressive:
 
     def watch(self, rule: DriftRule) -> None:
         """Watch for drift from now on. The state of an earlier rule is dropped."""
-        self.drift = DriftWatch(rule, self.waiting.rows) if rule.monitors else None
+        self.drift = DriftWatch(rule, self.waiting.rows.like) if rule.monitors else None
 
     def decide_by(self, rule: BayesDecision | None, budget: Budget | None) -> None:
         """Publish decisions by these from now on. What was counted for another budget is dropped.
@@ -156,7 +156,7 @@ class Progressive:
 
     def load_drift(self, state: State) -> None:
         """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
-        self.drift = DriftWatch.from_state(state, self.waiting.rows)
+        self.drift = DriftWatch.from_state(state, self.waiting.rows.like)
 
     def process(
         self,

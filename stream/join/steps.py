@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.memory import empty
 from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import COUNT, SETTLED, WAITING
 from stream.join._kernels.planning import DELAYS, ENDED, FREED, GONE, KEPT, SILENT, STEPS
 from stream.join.label_delay import DELAY_BOUNDS_MS
-from stream.join.memory import empty
 from stream.join.table import IdTable
 
 OF_PYTHON = 2**62  # stands for the entry of a row that Python planned

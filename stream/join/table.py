@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.memory import SHRINKS, ResizableArray
 from stream.join._kernels import ids as kernels
 from stream.join._kernels.ids import (
     AFTER,
@@ -39,7 +40,6 @@ from stream.join._kernels.ids import (
     USED,
     WAITING,
 )
-from stream.join.memory import SHRINKS, ResizableArray
 
 __all__ = ["EARLY", "SETTLED", "WAITING", "IdArrays", "IdTable", "as_bytes", "random_key"]
 

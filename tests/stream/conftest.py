@@ -1,4 +1,4 @@
-"""What the tests of the core share: every learner that is shipped, and the textbook's Iris."""
+"""What the tests of the core share: every learner, the textbook's Iris, and large arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ import pytest
 
 from stream import Learner
 from stream.checks.__main__ import shipped
+from stream.data import memory
 
 
 @pytest.fixture(params=shipped(), ids=lambda learner: type(learner).__name__)
 def learner(request: pytest.FixtureRequest) -> Learner:
     """Each shipped learner, fresh."""
     return request.param.clone()
+
+
+@pytest.fixture
+def maps(monkeypatch) -> list[int]:
+    """The bytes of each mapping that is made."""
+    made, plain = [], memory._map
+
+    def noted(size: int):
+        made.append(size)
+        return plain(size)
+
+    monkeypatch.setattr(memory, "_map", noted)
+    return made
 
 
 @pytest.fixture

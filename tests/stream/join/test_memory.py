@@ -1,56 +1,21 @@
-"""The memory of the join's arrays: large ones grow and shrink without a copy."""
+"""The memory of the join: its large arrays grow and shrink without a copy."""
 
 from __future__ import annotations
 
 import random
-import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stream.join import memory
+from stream.data import memory
+from stream.data.memory import MAPPED
 from stream.join import table as tables
 from stream.join.join import LabelJoin
-from stream.join.memory import MAPPED, ResizableArray, empty
 from stream.join.plan import Plan
 from stream.join.row_pool import RowPool
 from stream.join.table import WAITING, IdTable
+from tests.stream.data.mappings import no_memory, resizes
 from tests.stream.join.hostile import KINDS, compare
-
-LARGE = MAPPED // 8  # rows of int64 from which an array is a mapping
-resizes = pytest.mark.skipif(sys.platform != "linux", reason="mappings are copied there")
-
-
-@pytest.fixture
-def maps(monkeypatch) -> list[int]:
-    """The bytes of each mapping that is made."""
-    made, plain = [], memory._map
-
-    def noted(size: int):
-        made.append(size)
-        return plain(size)
-
-    monkeypatch.setattr(memory, "_map", noted)
-    return made
-
-
-def no_memory(size: int):
-    """What the system says."""
-    raise MemoryError(size)
-
-
-@resizes
-def test_a_large_array_grows_and_shrinks_without_a_copy(maps) -> None:
-    """It is the same mapping, where it is or at another address."""
-    numbers = ResizableArray(np.arange(10))
-    for rows in (LARGE, 2 * LARGE, 50 * LARGE + 1, LARGE):
-        numbers.resize(rows)
-        assert numbers.array.size == rows
-        assert numbers.array[:11].tolist() == [*range(10), 0]
-        assert numbers.array[-1] == 0
-    assert maps == [MAPPED]
 
 
 @resizes
@@ -71,30 +36,6 @@ def test_a_small_join_maps_nothing(monkeypatch) -> None:
     for number in range(4_000):
         join.on_observation(Plan(), event=0, row=0, id=str(number), time=number)
     assert len(join.state.waiting) == 4_000
-
-
-def test_an_array_that_somebody_looks_at_is_copied() -> None:
-    """What they see stays as it is."""
-    numbers = ResizableArray(np.arange(LARGE))
-    numbers.resize(LARGE + 1)
-    seen = numbers.array[:2]
-    numbers.resize(3 * LARGE)
-    numbers.array[0] = 7
-    assert (seen.tolist(), numbers.array[1], numbers.array[LARGE - 1]) == ([0, 1], 1, LARGE - 1)
-
-
-def test_an_array_that_gets_no_memory_is_as_before(monkeypatch) -> None:
-    """Small or large."""
-    small, large = ResizableArray(np.arange(3)), ResizableArray(np.arange(3))
-    large.resize(LARGE)
-    seen = large.array  # so it has to be copied
-    monkeypatch.setattr(memory, "_map", no_memory)
-    for numbers in (small, large):
-        before = numbers.array.copy()
-        with pytest.raises(MemoryError):
-            numbers.resize(2 * LARGE)
-        assert (numbers.array == before).all()
-    assert seen[2] == 2
 
 
 @pytest.mark.parametrize("kept", range(9))
@@ -150,24 +91,3 @@ def test_a_store_is_given_back_in_pieces(monkeypatch) -> None:
         sizes.add(min(ids.arrays.first.size, ids.arrays.second.size))
     assert ids.ids(WAITING) == kept
     assert {0, 256} < {size // 256 * 256 for size in sizes}
-
-
-def test_an_array_of_any_values_is_a_mapping_if_it_is_large(maps) -> None:
-    """numpy would ask for pages of 2 MiB."""
-    sizes = [0, MAPPED - 1, MAPPED]
-    assert [empty(size, np.int8).size for size in sizes] == sizes
-    assert maps == [MAPPED]
-
-
-def test_a_mapping_has_small_pages_and_is_private() -> None:
-    """Where the system would give large pages, each is cleared at once; forks share no array."""
-    listed = Path("/proc/self/smaps")
-    if not (listed.exists() and Path("/sys/kernel/mm/transparent_hugepage").exists()):
-        pytest.skip("the system does not tell")
-    mapping = memory._map(3 * MAPPED)
-    start = np.frombuffer(mapping, np.int8).ctypes.data
-    ranges = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", listed.read_text(), flags=re.MULTILINE)[1:]
-    bounds = [[int(end, 16) for end in text.split(" ")[0].split("-")] for text in ranges]
-    (found,) = [t for t, (low, high) in zip(ranges, bounds, strict=True) if low <= start < high]
-    assert found.split()[1] == "rw-p"
-    assert "nh" in found.split("VmFlags:")[1].split()

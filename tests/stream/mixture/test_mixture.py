@@ -261,15 +261,16 @@ def test_waiting_rows_take_no_more_memory_when_classes_are_added() -> None:
             rows.take(np.arange(m)), Events(names, range(m), labels, [1.0] * m, [0] * m)
         )
 
-    held = [memo.nbytes for memo in machine.waiting.memos.tolist() if memo is not None]
+    memos = machine.waiting.memos.take(np.arange(n))[:, 0].tolist()
+    held = [memo.nbytes for memo in memos if memo is not None]
     assert len(held) == n
     assert sum(held) == machine.join.state.rows.bytes == n * 8 * (4 + len(RATES))
 
 
 def _known(machine: Progressive) -> list[int]:
     """How many classes were known when each waiting row was predicted."""
-    memos = machine.waiting.memos
-    return [int(memos[slot][0, 0]) for slot in machine.join.kept_slots().tolist()]
+    memos = machine.waiting.memos.take(machine.join.kept_slots())[:, 0].tolist()
+    return [int(memo[0, 0]) for memo in memos]
 
 
 def test_blocks_and_restarts_change_no_bit_of_corrections() -> None:

@@ -80,6 +80,17 @@ class ResizableArray:
             other[:kept] = self.array[:kept]
             self.array, self._mapping = other, mapping
 
+    def grow(self, rows: int, value: float = 0) -> None:
+        """Give the array that many rows, if it has fewer. The new ones have `value`.
+
+        0 writes nothing, so what is not used costs nothing. The array must not have shrunk.
+        """
+        before = len(self.array)
+        if rows > before:
+            self.resize(rows)
+            if value != 0:
+                self.array[before:] = value
+
     def _extend(self, shape: tuple[int, ...], size: int) -> bool:
         """Change the size of the mapping, if there is one, and if that is possible."""
         mapping, before, dtype = self._mapping, self.array.shape, self.array.dtype
