@@ -36,7 +36,7 @@ class Gatherer:
     merge
         Of its inputs, at their positions.
     polled
-        Called after each poll. Returns whether somebody waits for the loop.
+        Called after each poll. Returns in how many seconds the loop is wanted again.
     stop
         When it is set, gathering ends.
     until
@@ -48,7 +48,7 @@ class Gatherer:
         config: Config,
         owner: Owner,
         merge: Merge,
-        polled: Callable[[], bool],
+        polled: Callable[[], float],
         stop: threading.Event,
         until: Mapping[Partition, int] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class Gatherer:
         self._owner, self._merge = owner, merge
         self._max_bytes = config.commit.most_bytes(len(merge.inputs))
         self._polled, self._stop, self._until = polled, stop, until
-        self._attended = False
+        self._most_idle = 0.0
 
     def next(self, size: int, since: int) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or no records are left for now.
@@ -94,10 +94,8 @@ class Gatherer:
 
     def _idle(self) -> float:
         """How long a poll may wait for a record. Only after it can the loop do anything else."""
-        if self._attended:
-            return IDLE_SECONDS
         most = INPUT_SECONDS * len(self._merge.inputs)
-        return min(max(IDLE_SECONDS, most), MOST_IDLE_SECONDS)
+        return max(IDLE_SECONDS, min(most, MOST_IDLE_SECONDS, self._most_idle))
 
     def _enough(self, size: int) -> bool:
         """Whether a commit can be full or have the last records, or the merge may not grow."""
@@ -124,6 +122,6 @@ class Gatherer:
             max_bytes=self._merge.room,
             each=share,
         )
-        self._attended = self._polled()
+        self._most_idle = self._polled()
         self._merge.add(fetched)
         return len(fetched)

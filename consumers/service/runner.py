@@ -123,6 +123,7 @@ class Runner:
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
         self._health = Health("starting")
+        self._serving = config.serve.enabled and config.http.enabled
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
@@ -447,7 +448,7 @@ class Runner:
         self._telemetry.uncommitted(uncommitted)
         self._event_logger.uncommitted(uncommitted)
         self.status_feed.questions.answer(live.shard, time.monotonic)
-        if self._config.serve.enabled and self._config.http.enabled:
+        if self._serving:
             at = found.journal, live.position
             self.status_feed.copies.offer(*at, partial(live.shard.copied, *at))
 
@@ -531,11 +532,11 @@ class Runner:
         except (FencedError, TransportError) as error:
             log.warning("%s; what was learned since the last mix is published later", error)
 
-    def _turn(self) -> bool:
-        """Note that the loop has polled its inputs. Returns whether somebody waits for its turn."""
+    def _turn(self) -> float:
+        """Note that the loop has polled its inputs. Returns in how many seconds it is wanted."""
         self._turned = time.monotonic()
         self._telemetry.polled()
-        return self._config.serve.enabled or self.status_feed.questions.waiting
+        return self.status_feed.wanted_in(serving=self._serving)
 
     def _snapshot(self, live: LiveShard, writer: SnapshotWriter) -> None:
         if live.shard.unsaved:

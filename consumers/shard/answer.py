@@ -97,6 +97,8 @@ class ModelCopies:
 
     Attributes
     ----------
+    pause
+        Seconds between two copies, unless they are slow.
     newest
         The newest copy; None before the first.
     current
@@ -108,7 +110,7 @@ class ModelCopies:
     """
 
     def __init__(self, max_age: float, clock: Callable[[], float], share: float = SHARE) -> None:
-        self._pause, self._clock = max_age / 2, clock  # a commit may take the other half
+        self.pause, self._clock = max_age / 2, clock  # a commit may take the other half
         self._share = share
         self._due = self.current = -np.inf
         self.newest: ModelCopy | None = None
@@ -150,8 +152,8 @@ class ModelCopies:
         elif self.enabled and now >= self._due:
             self.newest = copied()
             pause = (self._clock() - now) / self._share
-            self.current, self._due = newest, now + max(self._pause, pause)
-            self.slow = pause > 2 * self._pause
+            self.current, self._due = newest, now + max(self.pause, pause)
+            self.slow = pause > 2 * self.pause
 
 
 class Answerer:

@@ -7,6 +7,7 @@ the curve costs about 0.3 ms, for its scores, at most five times a second.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -124,6 +125,12 @@ class StatusFeed:
         self.version = 0
         self._apart = 0  # scored predictions between two points
         self._next = 0.0  # time of the next point
+
+    def wanted_in(self, *, serving: bool) -> float:
+        """In how many seconds the loop has something to do here, if no record comes."""
+        if self.questions.waiting:
+            return 0.0
+        return self.copies.pause if serving else math.inf
 
     def recovered(self, view: ShardView) -> None:
         """Post the state after a start, from which it continues."""

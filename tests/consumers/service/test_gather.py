@@ -64,7 +64,7 @@ class Steady(Polled):
 def gatherer(owner: Polled) -> Gatherer:
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    return Gatherer(CONFIG, owner, merge, lambda: False, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: 0.0, threading.Event())
 
 
 def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one() -> None:
@@ -122,7 +122,7 @@ def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waite
 
     merge = Merge((PLACE,), frozenset(), 2**20)
     merge.seek({PLACE: 0})
-    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: False, threading.Event(), until)
+    gathering = Gatherer(CONFIG, Ended(3), merge, lambda: 0.0, threading.Event(), until)
     batch, _ = gathering.next(SIZE, 0)
 
     assert batch is not None
@@ -179,7 +179,7 @@ def slow(owner: Slow) -> Gatherer:
     merge.seek({PLACE: 0, LATE: 1})
     first = Fetched(LATE, [0], [0], [None], [b"{}"])  # it would end each batch
     merge.add([first])
-    return Gatherer(CONFIG, owner, merge, lambda: False, threading.Event())
+    return Gatherer(CONFIG, owner, merge, lambda: 0.0, threading.Event())
 
 
 def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch) -> None:
@@ -224,11 +224,11 @@ def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "attended", "seconds"),
-    [(1, False, 0.2), (160, False, 0.2), (400, False, 0.5), (2_000, False, 1.0), (400, True, 0.2)],
+    ("inputs", "wanted", "seconds"),
+    [(1, 9.0, 0.2), (160, 9.0, 0.2), (400, 9.0, 0.5), (2_000, 9.0, 1.0), (800, 0.5, 0.5)],
 )
-def test_poll_without_records_waits_longer_for_many_inputs(inputs, attended, seconds) -> None:
-    """Unless somebody waits for the loop: it does nothing else until the poll has returned."""
+def test_poll_without_records_waits_longer_for_many_inputs(inputs, wanted, seconds) -> None:
+    """Unless the loop is wanted sooner: it does nothing else until the poll has returned."""
     waits = []
 
     class Quiet(Polled):
@@ -239,7 +239,7 @@ def test_poll_without_records_waits_longer_for_many_inputs(inputs, attended, sec
     places = [Partition("obs", number) for number in range(inputs)]
     merge = Merge(places, frozenset(), 2**20)
     merge.seek(dict.fromkeys(places, 0))
-    gathering = Gatherer(CONFIG, Quiet(0), merge, lambda: attended, threading.Event())
+    gathering = Gatherer(CONFIG, Quiet(0), merge, lambda: wanted, threading.Event())
     for _ in range(2):
         gathering.next(SIZE, 0)
 
