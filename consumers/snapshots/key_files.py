@@ -41,7 +41,8 @@ BUSY_SECONDS = 10.0  # a process that was fenced ends within that time
 AT_ONCE = 4000  # replaced rows that are looked at between two blocks
 MOST_DROPPED = 16  # intervals that may wait, if there is nothing between two blocks
 WRAP = 2**64
-DAMAGED = (sqlite3.Error, OverflowError, TypeError, ValueError)  # also a cell of another type
+# Also a cell of another type, and an error of SQLite whose message quotes what is no UTF-8.
+DAMAGED = (sqlite3.Error, OverflowError, TypeError, ValueError)
 FILE = re.compile("[0-9a-f]{16}", re.ASCII)
 _SCHEMA = (
     # The number of a row grows with its version. mark: a hash of name and row.
@@ -217,7 +218,7 @@ class KeyFiles:
         """Discard what was put since the last commit, and close the file."""
         db, self._db = self._db, None
         if db is not None:
-            with suppress(sqlite3.Error):
+            with suppress(*DAMAGED):
                 db.execute("ROLLBACK")
             db.close()
 
@@ -364,8 +365,8 @@ def _in_use(path: Path) -> bool:
             db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError:
         return path.exists()
-    except sqlite3.DatabaseError:
-        return False  # damaged
+    except DAMAGED:
+        return False
     return False
 
 

@@ -209,6 +209,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise TransportError(self._explain(error)) from error
+        except UnicodeDecodeError as error:  # a message of SQLite quotes what is no UTF-8
+            raise TransportError(f"{self.url}: the file is damaged ({error})") from error
 
     def expect_files(self) -> None:
         """TransportError if a file was removed or replaced, because writes would be lost."""

@@ -221,6 +221,25 @@ def test_random_bytes_in_a_file_are_refused_or_change_nothing(tmp_path: Path) ->
     assert found > 30
 
 
+def test_a_damaged_file_of_no_snapshot_is_removed(tmp_path: Path) -> None:
+    """Also if SQLite reports the damage by a message that is no UTF-8."""
+    saved(tmp_path)
+    left, table = one_file(tmp_path), b"tablerowsrows"
+    whole = left.read_bytes()
+    assert whole.count(table) == 1
+    harmed = whole.replace(table, b"table\xcc\xcc\xcc\xccrows")
+    left.write_bytes(harmed.replace(b"CREATE TABLE rows", b"CREATE TABL( rows"))
+    with pytest.raises(UnicodeDecodeError), closing(sqlite3.connect(left)) as db:
+        db.execute("SELECT * FROM rows")
+
+    file = Kept(tmp_path).opened()
+    file.restore(None)
+    file.put(["a"], [b"b"])
+    file.commit()
+    file.close()
+    assert one_file(tmp_path) != left
+
+
 def test_a_file_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the process that was fenced, until it ends; readers do not wait."""
     monkeypatch.setattr(key_files, "BUSY_SECONDS", 0.01)
