@@ -64,11 +64,15 @@ FIRST_BLOCK = """
 import sys
 from pathlib import Path
 
-from consumers.base.records import Record
+import numpy as np
+
+from consumers.base.cells import ByteCells, Numbers
+from consumers.base.records import Fetched, Partition
 from consumers.config import parse
+from consumers.journal.merge import Merge
 from consumers.service.warm_up import compile_kernels
 from stream.kernel.compiled import _Kernel
-from tests.consumers.feeds import NOW, batch, phishing, shard
+from tests.consumers.feeds import NOW, phishing, shard
 
 
 def loaded():
@@ -77,14 +81,23 @@ def loaded():
     return {(k.__module__, k.__name__, str(types)) for k in every for types in k.signatures}
 
 
+def cells(values):
+    sizes = np.array([len(value) for value in values])
+    data = np.frombuffer(b"".join(values), dtype=np.uint8)
+    return ByteCells(data, sizes.cumsum() - sizes, sizes)
+
+
 compile_kernels(parse(sys.argv[1], directory=Path()), lambda line: None)
 before = loaded()
-every = []
-for i, (x, y) in enumerate(phishing(200)):
+merge = Merge(inputs := [Partition("obs", 0), Partition("ans", 0)], {"ans"})
+made = {place: [] for place in inputs}
+for x, y in phishing(200):
     observed = ",".join(f'"{name}":{value}' for name, value in x.items())
-    for topic, value in (("obs", "{%s}" % observed), ("ans", '{"label":"%s"}' % y)):
-        every.append(Record(topic, 0, i, NOW + i, b"k%d" % i, value.encode()))
-outcome = shard().process(batch(every), NOW + 1_000)
+    made[inputs[0]].append(b"{%s}" % observed.encode())
+    made[inputs[1]].append(b'{"label":"%s"}' % str(y).encode())
+numbers, keys = Numbers(np.arange(200)), [b"k%d" % i for i in range(200)]
+merge.add(Fetched(p, numbers, numbers, cells(keys), cells(made[p])) for p in inputs)
+outcome = shard().process(merge.take(1000, {}, wait=False), NOW + 1_000)
 assert len(outcome.predictions()) == 200
 print(*sorted(loaded() - before), sep="\\n", end="")
 """
