@@ -208,6 +208,19 @@ def test_directory_in_place_of_the_file_is_refused(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_damage_that_sqlite_reports_in_no_utf8_is_one_line(log, path):
+    """Its message quotes the name of a damaged table."""
+    log.close()
+    file, name = Path(path), b"CREATE TABLE topics"
+    whole = file.read_bytes()
+    assert whole.count(name) == whole.count(b"tabletopicstopics") == 1
+    harmed = whole.replace(name, b"CREATE TABL( topics")
+    file.write_bytes(harmed.replace(b"tabletopicstopics", b"table\xcc\xcc\xcc\xcc\xcc\xcctopics"))
+
+    with pytest.raises(TransportError, match="the file is damaged"):
+        SqliteLog(path)
+
+
 def test_file_that_is_no_database_is_refused(tmp_path):
     """The file is not changed."""
     text = tmp_path / "data.csv"

@@ -198,8 +198,7 @@ class Database:
             )
 
     def _value(self, statement: str, arguments: Sequence[object] = ()) -> int:
-        (value,) = self._connection.execute(statement, arguments).fetchone()
-        return int(value)
+        return int(self._connection.execute(statement, arguments).fetchone()[0])
 
     @contextmanager
     def faults(self) -> Iterator[None]:
@@ -207,10 +206,8 @@ class Database:
         self.expect_files()
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise TransportError(self._explain(error)) from error
-        except UnicodeDecodeError as error:  # a message of SQLite quotes what is no UTF-8
-            raise TransportError(f"{self.url}: the file is damaged ({error})") from error
 
     def expect_files(self) -> None:
         """TransportError if a file was removed or replaced, because writes would be lost."""
@@ -221,7 +218,7 @@ class Database:
                     "would be lost: restore it and start again"
                 )
 
-    def _explain(self, error: sqlite3.Error) -> str:
+    def _explain(self, error: Exception) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _is_busy(error):
             return (
@@ -237,7 +234,8 @@ class Database:
             )
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             return f"{self.url}: {error}: check the path and its permissions"
-        return f"{self.url}: {error}"
+        quotes = isinstance(error, UnicodeDecodeError)  # a message of SQLite quotes a damaged name
+        return f"{self.url}: {'the file is damaged' if quotes else error}"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -595,7 +593,7 @@ def _inode(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
