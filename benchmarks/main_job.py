@@ -111,15 +111,16 @@ def service_text(
     topic: str,
     directory: str,
     *,
+    transport: str = "",
     http: str = "port = 0",
     model: str = 'type = "GaussianNB"',
     more: str = "",
 ) -> str:
-    """The configuration of a service of a topic, all defaults."""
+    """The configuration of a service of a topic, all defaults. `transport` "": the broker."""
     return f"""
         name = "{topic}"
         [input]
-        transport = "kafka://{bootstrap}"
+        transport = "{transport or f"kafka://{bootstrap}"}"
         observations = "{topic}"
         labels = "{topic}-labels"
         [model]

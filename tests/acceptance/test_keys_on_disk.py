@@ -93,7 +93,7 @@ def check(files: Files, feed: Labelled) -> None:
     [
         "keys_pre_commit:kill@6",
         "keys_post_commit:kill@6",
-        "keys_mid_vacuum:kill@20",
+        "keys_mid_vacuum:kill@8",
         "snap_pre_rename:kill@5",
         "snap_post_rename:kill@5",
         "keys_post_commit:kill+10@6",

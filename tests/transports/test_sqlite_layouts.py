@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import TransportError
-from consumers.base.records import UNBOUNDED, Outgoing, Partition, Record
-from consumers.transports.sqlite.batches import MOST_BYTES, MOST_RECORDS, packed, unpacked
+from consumers.base.records import UNBOUNDED, Outgoing, Partition, Record, record_bytes
+from consumers.transports.sqlite.batches import (
+    MOST_BYTES,
+    MOST_RECORDS,
+    Columns,
+    packed,
+    unpacked,
+)
+from consumers.transports.sqlite.file import _fit
 from consumers.transports.sqlite.log import SqliteLog
 
 FEED, OTHER = Partition("feed", 0), Partition("feed", 1)
@@ -172,3 +179,23 @@ def test_damaged_batch_is_one_clear_line(log: SqliteLog, path: str, damage: byte
     with pytest.raises(TransportError, match=r"batch of records is damaged \(.*restore the file"):
         log._database.fetch(OTHER, 0, 10, UNBOUNDED)
     log.append([Outgoing("feed", None, b"y", partition=0)])  # no transaction stays open
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_records_that_fit_are_counted_as_one_by_one(seed) -> None:
+    """By bytes and number, with headers and without, and at least one where that is asked for."""
+    rng = random.Random(seed)
+    count, cell = rng.randrange(9), lambda: rng.choice([None, b"", bytes(rng.randrange(300))])
+    keys, values, notes = ([cell() for _ in range(count)] for _ in range(3))
+    columns = Columns([0] * count, keys, values, rng.choice([None, notes]))
+    for limit in range(count + 2):
+        headers, some, room = rng.random() < 0.5, rng.random() < 0.5, rng.randrange(2_500)
+        extra = columns.headers if headers and columns.headers else [None] * count
+        taken, left = 0, room
+        for key, value, more in zip(keys[:limit], values[:limit], extra, strict=False):
+            size = record_bytes(key, value) + len(more or b"")
+            if size > left and (taken or not some):
+                break
+            taken, left = taken + 1, left - size
+
+        assert _fit(columns, limit, room, some, headers=headers) == (taken, left)

@@ -21,9 +21,10 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from consumers.base.cells import Numbers
+from consumers.base.cells import Numbers, sizes
 from consumers.base.errors import TransportError
 from consumers.base.records import (
+    RECORD_BYTES,
     Fetched,
     Header,
     Outgoing,
@@ -31,7 +32,6 @@ from consumers.base.records import (
     Partition,
     Record,
     joined,
-    record_bytes,
 )
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.sqlite.batches import (
@@ -557,15 +557,13 @@ def _fit(
     columns: Columns, limit: int, max_bytes: int, some: bool, *, headers: bool
 ) -> tuple[int, int]:
     """How many of the first records fit, at least one if `some`; and the bytes that are left."""
-    taken = 0
-    extra = columns.headers if headers and columns.headers else None
-    for key, value in zip(columns.keys[:limit], columns.values, strict=False):
-        size = record_bytes(key, value) + (len(extra[taken] or b"") if extra else 0)
-        if size > max_bytes and (taken or not some):
-            break
-        max_bytes -= size
-        taken += 1
-    return taken, max_bytes
+    counted = (columns.keys, columns.values, columns.headers if headers else None)
+    lengths = [np.maximum(sizes(cells[:limit]), 0) for cells in counted if cells is not None]
+    ends = (np.add.reduce(lengths) + RECORD_BYTES).cumsum()
+    taken = int(np.searchsorted(ends, max_bytes, side="right"))
+    if some and ends.size:
+        taken = max(taken, 1)
+    return taken, max_bytes - (int(ends[taken - 1]) if taken else 0)
 
 
 def _part(columns: Columns, start: int, stop: int) -> Columns:
