@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaConfigurationError
+from kafka.errors import KafkaConfigurationError, KafkaConnectionError, KafkaTimeoutError
+from kafka.net import inet
 from kafka.producer.record_accumulator import RecordAccumulator
 
 from consumers.base.errors import ConfigError
@@ -203,3 +205,24 @@ def test_files_that_hold_no_certificate_are_told_by_their_option(tmp_path: Path)
     without_key = problem({**tls, "ssl_certfile": str(chain)})
     assert "ssl_certfile: expected a certificate in PEM with its key" in without_key
     KafkaOptions(["a:1"], {**tls, "ssl_certfile": str(chain), "ssl_keyfile": str(key)})
+
+
+@pytest.mark.parametrize("given_up", [GeneratorExit, KafkaTimeoutError])
+def test_socket_of_a_connection_that_is_not_made_is_closed(given_up) -> None:
+    """The client leaves it to the collector, whose warning then comes in any other test."""
+
+    made: list[socket.socket] = []
+
+    class Net:
+        async def wait_write(self, sock: socket.socket, **_: object) -> None:
+            made.append(sock)
+            raise given_up
+
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(1)
+        connecting = inet.create_connection(Net(), *server.getsockname())
+        with pytest.raises((given_up, KafkaConnectionError)):
+            connecting.send(None)
+
+    assert [sock.fileno() for sock in made] == [-1]

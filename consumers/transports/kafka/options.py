@@ -17,8 +17,11 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from consumers.base.errors import ConfigError
 from consumers.transports.kafka.codecs import CODECS, lacking
+from consumers.transports.kafka.connections import close_abandoned_sockets
 
 __all__ = ["KafkaOptions"]
+
+close_abandoned_sockets()  # every client of this process has its settings from here
 
 _EVERY_CLIENT: dict[str, type] = {
     "client_id": str,
