@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from kafka.net import inet
 
 from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
+from consumers.transports.kafka.connections import close_abandoned_sockets
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,7 +28,7 @@ def pytest_configure() -> None:
     settings.load_profile("untimed")
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _close_sockets()
+    close_abandoned_sockets()  # or the collector's warning fails whichever test is running
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,24 +64,6 @@ def _own_secrets() -> Iterator[None]:
     before = set(secrets._known)
     yield
     secrets._known.intersection_update(before)
-
-
-def _close_sockets() -> None:
-    """Have the client close a socket that it gives up while it connects.
-
-    kafka-python leaves that to the collector of garbage, for instance where a client is closed at
-    that moment; the warning then fails whichever test is running.
-    """
-    connect = inet.KafkaNetSocket.sock_connect
-
-    async def connect_or_close(self, net, sock, *args, **kwargs):
-        try:
-            return await connect(self, net, sock, *args, **kwargs)
-        except BaseException:
-            sock.close()
-            raise
-
-    inet.KafkaNetSocket.sock_connect = connect_or_close
 
 
 @pytest.fixture(scope="session")
