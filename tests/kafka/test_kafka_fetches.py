@@ -128,7 +128,7 @@ def test_record_comes_at_once_while_the_broker_waits_longer(kafka_bootstrap, log
 
 
 def test_client_is_not_asked_for_fetches_while_each_broker_has_one(kafka_bootstrap, parts):
-    """It would look at every partition to find out that there is none to ask for."""
+    """The client would look at every partition, and ask for none."""
     consumer = column_consumer(KafkaOptions([kafka_bootstrap], {}).consumer(), together=True)
     fetcher, part = consumer._fetcher, TopicPartition(*parts[0])
     try:

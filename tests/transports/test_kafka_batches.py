@@ -20,7 +20,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from consumers.base.records import Outgoing
-from consumers.transports.kafka.batches import body, columns, columns_of, one_by_one, written
+from consumers.transports.kafka.batches import Columns, body, columns_of, one_by_one, written
 from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 from tests.consumers.base.test_outgoing import as_columns
@@ -85,6 +85,11 @@ def test_batches_of_columns_are_those_the_client_builds(records, compression, si
     ]
 
     assert batches(as_columns(plain), compression, size) == list(appended(plain, compression, size))
+
+
+def columns(batch: DefaultRecordBatch, key_header: str | None = None) -> Columns:
+    """Those of one batch."""
+    return columns_of([batch], [body(batch)], key_header)
 
 
 @settings(max_examples=80, deadline=None)

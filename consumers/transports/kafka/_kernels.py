@@ -24,6 +24,7 @@ _LENGTH, _EPOCH, MAGIC_AT, _CRC, ATTRIBUTES_AT, _LAST = 8, 12, 16, 17, 21, 23
 _FIRST_TIME, _MAX_TIME, _COUNT, _RECORDS = 27, 35, 57, 61
 COMPRESSED, _APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20  # bits of the attributes
 SHORTEST = 7  # minimum size of a record in bytes
+MAGIC = 2  # the present format of batches
 
 
 @kernel
@@ -117,7 +118,7 @@ def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
     """
     many, epoch = 0, int64(-1)
     while many < out.shape[0] and at + _RECORDS <= data.size:
-        if data[at + MAGIC_AT] != 2:
+        if data[at + MAGIC_AT] != MAGIC:
             break
         end = at + _EPOCH + _big_endian(data, at + _LENGTH, 4)
         leader = _big_endian(data, at + _EPOCH, 4)

@@ -24,6 +24,7 @@ from consumers.base.records import Header, Outgoing, OutgoingColumns
 from consumers.transports.kafka._kernels import (
     ATTRIBUTES_AT,
     COMPRESSED,
+    MAGIC,
     MAGIC_AT,
     SHORTEST,
     find_batches,
@@ -37,7 +38,6 @@ __all__ = [
     "Columns",
     "PlainRun",
     "body",
-    "columns",
     "columns_of",
     "one_by_one",
     "place",
@@ -50,10 +50,8 @@ __all__ = [
 _Parts = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes | None]]
 
-MAGIC = 2  # the present format of batches
 _NO_TIME = -1  # Kafka's timestamp of a record that has none
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
-_CHECKED = DefaultRecordBatch.ATTRIBUTES_OFFSET  # where the checksummed bytes start
 _LONGEST = 32  # maximum size of a record without key, value and headers
 
 
@@ -110,12 +108,11 @@ def plain_run(records: Any, most: int) -> PlainRun | None:
     data = records._buffer
     start = records._pos - len(records._next_slice)
     table = np.empty((min(len(data) - start, most) // _HEADER + 1, 8), dtype=np.int64)
-    blob = np.frombuffer(data, dtype=np.uint8)
-    blob.flags.writeable = False
+    blob = _as_array(data)
     many, end, epoch = plain_batches(blob, start, start + most, table)
     bytes_of, at = memoryview(data), start
     for i, (stop, crc) in enumerate(table[:many, [1, 6]].tolist()):
-        if calc_crc32c(bytes_of[at + _CHECKED : stop]) != crc:
+        if calc_crc32c(bytes_of[at + ATTRIBUTES_AT : stop]) != crc:  # of all after itself
             many, end = i, at
             break
         at = stop
@@ -151,21 +148,6 @@ def body(batch: Any, most: int = 1 << 62) -> bytes | memoryview:
     return data
 
 
-def columns(batch: Any, most: int = 1 << 62, key_header: str | None = None) -> Columns:
-    """Offsets, timestamps, keys and values of a fetched batch whose checksum was verified.
-
-    Parameters
-    ----------
-    most
-        See `body`.
-    key_header
-        See `columns_of`.
-    """
-    if batch.magic < MAGIC:
-        return one_by_one(batch, key_header)
-    return columns_of([batch], [body(batch, most)], key_header)
-
-
 def columns_of(
     batches: Sequence[Any], bodies: Sequence[bytes | memoryview], key_header: str | None = None
 ) -> Columns:
@@ -194,10 +176,16 @@ def columns_of(
     return _columns(b"".join(bodies), np.array(every, dtype=np.int64), key_header)
 
 
-def _columns(data: bytes, table: NDArray[np.int64], key_header: str | None) -> Columns:
-    """The columns of the batches in a table of `find_batches`."""
+def _as_array(data: bytes) -> NDArray[np.uint8]:
+    """The bytes, which kernels only read; they are compiled for one type of arrays."""
     blob = np.frombuffer(data, dtype=np.uint8)
     blob.flags.writeable = False
+    return blob
+
+
+def _columns(data: bytes, table: NDArray[np.int64], key_header: str | None) -> Columns:
+    """The columns of the batches in a table of `find_batches`."""
+    blob = _as_array(data)
     parts = np.empty((6, int(table[:, 2].sum())), dtype=np.int64)
     whole, found = find_batches(blob, table, parts)
     if whole < len(table):
