@@ -18,7 +18,7 @@ from statistics import median
 
 from benchmarks.hand_rolled import Measured, hand_rolled
 from benchmarks.main_job import fill, filled, headwater
-from benchmarks.performance import show
+from benchmarks.performance import rate_cells, show
 from consumers.cli import collect_rarely
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker
@@ -56,8 +56,7 @@ def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator
             sys.stdout.flush()
         times = median(a / b for a, b in zip(ours, theirs, strict=True))
         yield (
-            f"| {partitions} | {median(ours):,.0f} | {min(ours):,.0f}–{max(ours):,.0f} | "
-            f"{median(theirs):,.0f} | {times:.1f} × as fast |"
+            f"| {partitions} | {rate_cells(ours)} | {median(theirs):,.0f} | {times:.1f} × as fast |"
         )
 
 

@@ -23,7 +23,7 @@ from statistics import median
 
 from benchmarks.bare_copy import copy_by_batches
 from benchmarks.main_job import filled, headwater, service_text
-from benchmarks.performance import show
+from benchmarks.performance import rate_cells, show
 from consumers.base.records import Outgoing
 from consumers.cli import collect_rarely
 from consumers.transports import open_log
@@ -92,7 +92,7 @@ def lines(bootstrap: str, every: list[int], limit: int, rounds: int) -> Iterator
     first = median(rates[every[0]])
     for partitions, found in rates.items():
         yield (
-            f"| {partitions} | {median(found):,.0f} | {min(found):,.0f}–{max(found):,.0f} | "
+            f"| {partitions} | {rate_cells(found)} | "
             f"{median(found) / first:.0%} | {median(copies[partitions]):,.0f} | "
             f"{idle(bootstrap, partitions):.1%} |"
         )

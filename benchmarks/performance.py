@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
-__all__ = ["percentile", "put", "show"]
+__all__ = ["percentile", "put", "rate_cells", "show"]
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/performance.md"
 
@@ -31,6 +32,11 @@ def show(benchmark: str, lines: Iterable[str], *, write: bool, page: Path = PAGE
     sys.stdout.write("\n".join(made) + "\n")
     if write:
         put(benchmark, made, page)
+
+
+def rate_cells(rates: Sequence[float]) -> str:
+    """Median and spread of rates, as two cells of a table."""
+    return f"{median(rates):,.0f} | {min(rates):,.0f}–{max(rates):,.0f}"
 
 
 def percentile(values: Iterable[float], share: float) -> float:

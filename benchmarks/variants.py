@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from statistics import median
 
 from benchmarks.main_job import ELEC2, Source, rate, records
-from benchmarks.performance import show
+from benchmarks.performance import rate_cells, show
 from consumers.cli import collect_rarely
 from consumers.files.source import read_records
 from tests.kafka.broker import running_broker
@@ -74,9 +74,8 @@ def lines(bootstrap: str, limit: int, rounds: int) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     first = median(next(iter(rates.values())))
     for name, found in rates.items():
-        spread = f"{min(found):,.0f}–{max(found):,.0f}"
         share = median(found) / first
-        yield f"| {name} | {median(found):,.0f} | {spread} | {share:.0%} | {VARIANTS[name][2]} |"
+        yield f"| {name} | {rate_cells(found)} | {share:.0%} | {VARIANTS[name][2]} |"
 
 
 def main() -> None:
