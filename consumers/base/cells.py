@@ -18,8 +18,10 @@ __all__ = [
     "Numbers",
     "as_texts",
     "chosen",
+    "compile_cells",
     "joined",
     "joined_numbers",
+    "lengths",
     "packed",
     "sizes",
 ]
@@ -103,15 +105,10 @@ class ByteCells(ListLike):
         start, size = int(self.starts[at]), int(self.sizes[at])
         return None if size < 0 else self.data[start : start + size].tobytes()
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """The bytes of each cell; 0 for none."""
-        return np.maximum(self.sizes, 0)
-
     def __iter__(self) -> Iterator[bytes | None]:
-        lengths, data = self.lengths, packed(self).tobytes()
-        ends = lengths.cumsum()
-        pairs = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+        each, data = lengths(self), packed(self).tobytes()
+        ends = each.cumsum()
+        pairs = zip((ends - each).tolist(), ends.tolist(), strict=True)
         if (self.sizes >= 0).all():
             return (data[a:b] for a, b in pairs)
         given = (self.sizes >= 0).tolist()
@@ -123,7 +120,7 @@ class ByteCells(ListLike):
 
     def compact(self) -> ByteCells:
         """The same cells, without other bytes if these are more than half."""
-        if 2 * int(self.lengths.sum()) >= self.data.size:
+        if 2 * int(lengths(self).sum()) >= self.data.size:
             return self
         return _in_a_row(packed(self), self.sizes)
 
@@ -140,7 +137,7 @@ def packed(cells: Sequence[bytes | None], gap: int = 0, padding: int = 0) -> NDA
         return cells.data
     from consumers.base._kernels import pack  # numba, which most commands do not need
 
-    size = int(cells.lengths.sum()) + gap * len(cells) + padding
+    size = int(lengths(cells).sum()) + gap * len(cells) + padding
     out = np.empty(size, dtype=np.uint8)
     pack(cells.data, cells.starts, cells.sizes, gap, out)
     out.flags.writeable = False
@@ -149,8 +146,8 @@ def packed(cells: Sequence[bytes | None], gap: int = 0, padding: int = 0) -> NDA
 
 def _in_a_row(data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> ByteCells:
     """Cells that are one after the other."""
-    lengths = np.maximum(sizes, 0)
-    return ByteCells(data, lengths.cumsum() - lengths, sizes, in_a_row=True)
+    each = np.maximum(sizes, 0)
+    return ByteCells(data, each.cumsum() - each, sizes, in_a_row=True)
 
 
 def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
@@ -162,6 +159,11 @@ def sizes(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
     except TypeError:
         found = (-1 if cell is None else len(cell) for cell in cells)
         return np.fromiter(found, np.int64, len(cells))
+
+
+def lengths(cells: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The bytes of each cell; 0 for None."""
+    return np.maximum(sizes(cells), 0)
 
 
 def chosen(cells: Sequence[bytes | None], at: NDArray[np.int64]) -> Sequence[bytes | None]:
@@ -196,11 +198,18 @@ def joined_numbers(parts: Sequence[Sequence[int]]) -> Sequence[int]:
     return Numbers(np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]))
 
 
+def compile_cells() -> None:
+    """Copy cells of one array, and of two, so that the kernels are compiled."""
+    cells = ByteCells(np.zeros(1, dtype=np.uint8), *np.zeros((2, 1), dtype=np.int64))
+    packed(cells)
+    joined([cells, cells])
+
+
 def as_texts(cells: Sequence[bytes | None]) -> TextColumn:
     """The cells as texts; "" for none, and for one that is not UTF-8."""
     data, start = packed(cells), np.zeros(len(cells) + 1, dtype=np.int64)
     if data.tobytes().isascii():
-        np.cumsum(np.maximum(sizes(cells), 0), out=start[1:])
+        np.cumsum(lengths(cells), out=start[1:])
         return TextColumn(data, start)
     return TextColumn.of([_as_text(cell or b"") for cell in cells])
 

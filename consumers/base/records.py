@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, Numbers, joined_numbers
 from consumers.base.cells import joined as joined_cells
-from consumers.base.cells import sizes as sizes_of
+from consumers.base.cells import lengths as lengths_of
 
 __all__ = [
     "NEVER",
@@ -254,7 +254,7 @@ class Fetched(_Sized):
         if sizes is None:
             sizes = np.full(len(self), RECORD_BYTES, dtype=np.int64)
             for cells in (self.keys, self.values):
-                sizes += np.maximum(sizes_of(cells), 0)
+                sizes += lengths_of(cells)
             self._keep(sizes)
         return sizes
 
@@ -347,14 +347,13 @@ class FetchedColumns(Sequence[Fetched]):
             np.concatenate([np.empty(0, dtype=np.int64), *columns])
             for columns in ([part.offsets for part in some], [part.timestamps for part in some])
         )
-        keys, values = ([part.keys for part in some], [part.values for part in some])
         return cls(
             [part.partition for part in some],
             counts.cumsum(),
             offsets,
             times,
-            joined_cells(keys),
-            joined_cells(values),
+            joined_cells([part.keys for part in some]),
+            joined_cells([part.values for part in some]),
         )
 
     def __len__(self) -> int:

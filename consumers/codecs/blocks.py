@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import ByteCells, as_texts, chosen, joined
+from consumers.base.cells import as_texts, chosen
 from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 from stream.data.block import Rows
@@ -176,5 +176,3 @@ def compile_decoder() -> None:
     value = b'{"id":"a","number":1.5,"category":"b","text":"c","label":true}'
     block = ObservationBlocks(schema, "id", "label").read([None], [value])
     block.ids.take(np.zeros(1, dtype=np.int64))
-    cells = ByteCells(np.zeros(1, dtype=np.uint8), *np.zeros((2, 1), dtype=np.int64))
-    list(cells), joined([cells, cells])  # of one partition, and of two

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.cells import ByteCells, packed
-from consumers.base.cells import sizes as sizes_of
+from consumers.base.cells import ByteCells, lengths, packed
 from consumers.codecs._kernels.numbers import EXACT_POWER, LEAST, MOST
 from consumers.codecs._kernels.records import (
     PADDING,
@@ -89,7 +88,7 @@ class CompiledDecoder:
     def read(self, values: Sequence[bytes | None]) -> tuple[Floats, Spans, NDArray[np.bool_]]:
         """The numbers and the spans of the plain records, and which ones are plain."""
         n = len(values)
-        sizes = np.maximum(sizes_of(values), 0)
+        sizes = lengths(values)
         if n and sizes.max() > self._largest:
             sizes[sizes > self._largest] = 0
             values = _emptied(values, sizes)

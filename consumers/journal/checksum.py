@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.cells import ByteCells, packed
+from consumers.base.cells import lengths as lengths_of
 from consumers.base.cells import sizes as sizes_of
 from consumers.base.records import Fetched, FetchedColumns
 
@@ -31,12 +32,8 @@ _PIECE = 1 << 18  # bytes of cells that are joined
 def checksum(part: Fetched) -> int:
     """The checksum of the records of one partition: offsets, timestamps, keys and values."""
     crc = 0
-    for numbers in (part.offsets, part.timestamps):
-        crc = zlib.crc32(_numbers(numbers), crc)
-    for cells in (part.keys, part.values):
-        sizes = sizes_of(cells)
-        crc = zlib.crc32(sizes.tobytes(), crc)
-        for piece in _joined(cells, sizes):
+    for column in _columns(part):
+        for piece in column:
             crc = zlib.crc32(piece, crc)
     return crc
 
@@ -60,7 +57,7 @@ def checksums(parts: FetchedColumns, starts: Sequence[int] = ()) -> list[int]:
     columns: list[tuple[NDArray[Any], tuple[NDArray[np.int64], NDArray[np.int64]]]]
     columns = [(parts.offsets, records), (parts.timestamps, records)]
     for cells in (keys, values):
-        ends = np.concatenate([[0], np.maximum(sizes_of(cells), 0).cumsum()])
+        ends = np.concatenate([[0], lengths_of(cells).cumsum()])
         columns += [(sizes_of(cells), records), (packed(cells), (ends[records[0]], ends[stops]))]
     found = [0] * len(parts)
     for column, (begins, ends) in columns:
@@ -98,16 +95,9 @@ class RangeChecksum:
     def add(self, part: Fetched) -> None:
         """Add the next records."""
         self.count += len(part)
-        fresh: list[Iterable[bytes | memoryview]] = [
-            [_numbers(part.offsets)],
-            [_numbers(part.timestamps)],
-        ]
-        for cells in (part.keys, part.values):
-            sizes = sizes_of(cells)
-            fresh += [[sizes.tobytes()], _joined(cells, sizes)]
-        for i, pieces in enumerate(fresh):
+        for i, column in enumerate(_columns(part)):
             crc, length = self._columns[i]
-            for piece in pieces:
+            for piece in column:
                 crc, length = zlib.crc32(piece, crc), length + len(piece)
             self._columns[i] = crc, length
 
@@ -152,8 +142,14 @@ def _power(length: int) -> int:
     return out
 
 
-def _numbers(numbers: Sequence[int]) -> bytes:
-    return np.asarray(numbers, dtype=np.int64).tobytes()
+def _columns(part: Fetched) -> Iterator[Iterable[bytes | memoryview]]:
+    """The bytes of each column, in pieces, in the order of the rule."""
+    for numbers in (part.offsets, part.timestamps):
+        yield [np.asarray(numbers, dtype=np.int64).tobytes()]
+    for cells in (part.keys, part.values):
+        sizes = sizes_of(cells)
+        yield [sizes.tobytes()]
+        yield _joined(cells, sizes)
 
 
 def _joined(

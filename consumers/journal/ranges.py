@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from consumers.base.cells import sizes
+from consumers.base.cells import lengths
 from consumers.base.errors import RecordsMissingError
 from consumers.base.records import Batch, Partition
 from consumers.journal.checksum import RangeChecksum, checksums
@@ -86,8 +86,8 @@ def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
     parts = batch.parts
     if not parts:
         return {}
-    lengths = sum(np.maximum(sizes(cells), 0) for cells in (parts.keys, parts.values))
-    before = np.concatenate([[0], np.cumsum(lengths)])  # bytes of the records before each
+    each = lengths(parts.keys) + lengths(parts.values)
+    before = np.concatenate([[0], each.cumsum()])  # bytes of the records before each
     begins, stops = parts.bounds[:-1], parts.bounds[1:]
     fits = np.searchsorted(before, before[stops] - TAIL_BYTES)  # the first that fits
     kept = np.minimum(np.maximum(fits, np.maximum(begins, stops - TAIL_RECORDS)), stops - 1)

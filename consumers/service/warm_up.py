@@ -13,6 +13,7 @@ from pathlib import Path
 from numba.core.event import Event, Listener, install_listener
 
 import stream
+from consumers.base.cells import compile_cells
 from consumers.codecs.blocks import compile_decoder
 from consumers.codecs.prediction_block import rehearse
 from consumers.config import Config
@@ -84,6 +85,7 @@ def compile_kernels(
             compile_budget(config.decision.budget)
         rehearse()
         transport_of(config.input.transport).warm_up()
+        compile_cells()
         compile_decoder()
         if config.input.mail is not None or config.input.format == MAIL:
             read_markup("")

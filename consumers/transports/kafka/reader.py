@@ -18,13 +18,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
-from consumers.base.cells import sizes
+from consumers.base.cells import lengths
 from consumers.base.records import Fetched, Partition, joined
 from consumers.transports.kafka.batches import (
     MAGIC,
@@ -315,7 +314,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
 
     def _chunk(self, tp: Any, found: Columns) -> Iterator[Fetched]:
         """The records from the position on, if there are any."""
-        self.garbage.grow(int(np.maximum(sizes(found[3]), 0).sum()))
+        self.garbage.grow(int(lengths(found[3]).sum()))
         part = Fetched(Partition(*tp), *found)
         before = bisect_left(part.offsets, self.fetch_offset)
         if before:  # a fetch returns whole batches

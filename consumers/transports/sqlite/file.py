@@ -21,7 +21,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from consumers.base.cells import Numbers, sizes
+from consumers.base.cells import Numbers, lengths
 from consumers.base.errors import TransportError
 from consumers.base.records import (
     RECORD_BYTES,
@@ -558,8 +558,8 @@ def _fit(
 ) -> tuple[int, int]:
     """How many of the first records fit, at least one if `some`; and the bytes that are left."""
     counted = (columns.keys, columns.values, columns.headers if headers else None)
-    lengths = [np.maximum(sizes(cells[:limit]), 0) for cells in counted if cells is not None]
-    ends = (np.add.reduce(lengths) + RECORD_BYTES).cumsum()
+    each = [lengths(cells[:limit]) for cells in counted if cells is not None]
+    ends = (np.add.reduce(each) + RECORD_BYTES).cumsum()
     taken = int(np.searchsorted(ends, max_bytes, side="right"))
     if some and ends.size:
         taken = max(taken, 1)
