@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Dictionary
-from stream.data.sequences import CodedColumn, TextColumn
+from stream.data.sequences import CodedColumn, TextColumn, taken
 from stream.join._kernels import ids as id_kernels
 from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import NO_LABEL, OTHER_LABEL
@@ -129,8 +129,7 @@ class EventFeed:
         elif self._known < len(labels):
             code = self.columns.code
             unknown = self.at + np.flatnonzero(code[self.at :] == OTHER_LABEL)
-            values = self.events.labels
-            code[unknown] = _codes([values[k] for k in unknown.tolist()], labels)
+            code[unknown] = _codes(taken(self.events.labels, unknown), labels)
         self._known = len(labels)
 
     def dead(self) -> int:

@@ -48,6 +48,7 @@ MIX = "tests/stream/mix/test_mixed.py"
 RESHARD = "tests/consumers/timetravel/test_reshard.py"
 KEYED = "tests/stream/keyed/test_per_key.py"
 STORED = "tests/stream/keyed/test_store.py"
+SQLITE = "tests/transports/test_sqlite_batches.py"
 KEY_FILES = "tests/consumers/snapshots/test_key_files.py"
 DUE = "tests/consumers/service/test_pace.py"
 MIXES = "tests/consumers/service/test_mix.py"
@@ -704,5 +705,19 @@ MUTANTS = (
             "tests/consumers/snapshots/test_snapshots_copies.py::"
             "test_the_newest_snapshot_comes_first_wherever_it_is",
         ),
+    ),
+    Mutant(
+        "a batch of another length is not read as a plain one",
+        "consumers/transports/sqlite/_kernels.py",
+        "    if count != starts.size:\n",
+        "    if count > starts.size:\n",
+        (f"{SQLITE}::test_batch_with_columns_of_different_lengths_is_refused",),
+    ),
+    Mutant(
+        "times too far apart for an int64 are written by msgspec",
+        "consumers/transports/sqlite/batches.py",
+        "    if int(times.max()) - int(times.min()) > _MOST_BETWEEN:\n",
+        "    if False:\n",
+        (f"{SQLITE}::test_times_too_far_apart_for_an_int64_are_written",),
     ),
 )

@@ -21,6 +21,12 @@ def _open(path: str, _: Mapping[str, object], key_headers: KeyHeaders) -> Log:
     return SqliteLog(path, key_headers=key_headers)
 
 
+def _warm_up() -> None:
+    from consumers.transports.sqlite.batches import compile_batches
+
+    compile_batches()
+
+
 TRANSPORT = Transport(
     scheme="sqlite",
     form="sqlite:FILE.db",
@@ -31,4 +37,5 @@ TRANSPORT = Transport(
     takes_over=True,
     names_path=True,
     compacts=True,
+    warm_up=_warm_up,
 )

@@ -40,6 +40,7 @@ from consumers.transports.sqlite.batches import (
     Row,
     packed,
     packed_columns,
+    packed_outgoing,
     unpacked,
 )
 
@@ -115,6 +116,11 @@ class Database:
         Seconds since 1970, for records without a timestamp.
     busy_seconds
         How long to wait for another process's lock.
+
+    Attributes
+    ----------
+    compiled : bool
+        Whether batches are read by compiled code, which imports numba.
     """
 
     def __init__(self, path: str, clock: Callable[[], float], busy_seconds: float) -> None:
@@ -122,6 +128,7 @@ class Database:
         self.url = f"sqlite:{path}"
         self.clock = clock
         self.busy_seconds = busy_seconds
+        self.compiled = False
         self._placement = Placement()
         self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log, which are fixed
         self._last_read: dict[int, tuple[bytes, Columns]] = {}  # log to a batch
@@ -338,14 +345,8 @@ class Database:
         if batch is not None:
             last, count, data = batch
             times = unpacked(data, self.url).timestamps
-            found = min(
-                found,
-                last
-                - count
-                + 1
-                - base
-                + next(at for at, time in enumerate(times) if time >= timestamp),
-            )
+            later = next(at for at, time in enumerate(times) if time >= timestamp)
+            found = min(found, last - count + 1 - base + later)
         return found
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
@@ -415,18 +416,18 @@ class Database:
                         yield row - base, Columns(*([cell] for cell in cells))
             if batch is None:
                 return
-            columns = self._unpacked(log, batch[2])
+            columns = self._unpacked(log, batch[2], batch[1])
             if at > first:
                 columns = _part(columns, at - first, len(columns.keys))
             yield max(at, first) - base, columns
             at = batch[0] + 1
 
-    def _unpacked(self, log: int, data: bytes) -> Columns:
+    def _unpacked(self, log: int, data: bytes, count: int) -> Columns:
         """The records of a batch. The last one of each partition is remembered."""
         known = self._last_read.get(log)
         if known is not None and known[0] == data:
             return known[1]
-        columns = unpacked(data, self.url)
+        columns = unpacked(data, self.url, count if self.compiled else 0)
         if len(self._last_read) >= _REMEMBERED:
             self._last_read.clear()
         self._last_read[log] = data, columns
@@ -470,9 +471,7 @@ class Database:
     def _place_columns(self, records: OutgoingColumns) -> tuple[dict[int, list[Packed]], list[int]]:
         _, first = self._topic(records.topic)
         batches = {
-            self.log(Partition(records.topic, number)): packed_columns(
-                own.timestamps.tolist(), *own.cells()
-            )
+            self.log(Partition(records.topic, number)): packed_outgoing(own)
             for number, own in records.by_partition()
         }
         rest, logs = self.place(records.rest)

@@ -132,6 +132,7 @@ class SqliteLog(FetchingLog):
             self._database.log(partition)
         # Its own connection, so that it notices what this one appends.
         database = Database(self._database.path, self._clock, self._database.busy_seconds)
+        database.compiled = self._database.compiled = True  # it is a service, which needs numba
         owner = SqliteOwner(database, name, shard, inputs, keyed(database, self._key_headers))
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
