@@ -145,3 +145,10 @@ def test_times_too_far_apart_for_an_int64_are_written() -> None:
     [batch] = packed_outgoing(outgoing(times, cells, cells))
 
     assert unpacked(batch.data, "f", 2).timestamps == times
+
+
+@pytest.mark.parametrize("count", [-1, MOST_RECORDS + 1, 1 << 60])
+def test_number_of_records_that_no_batch_has_is_not_believed(count) -> None:
+    [batch] = packed_columns([1, 2], [b"a"] * 2, [b"b"] * 2)
+
+    assert same(unpacked(batch.data, "f", count), unpacked(batch.data, "f"))

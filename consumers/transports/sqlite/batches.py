@@ -172,7 +172,7 @@ def unpacked(data: bytes, where: str, count: int = 0) -> Columns:
             body = zstandard.decompress(body)
         elif data[:1] != PLAIN:
             raise ValueError(f"format {data[:1].hex() or 'missing'} is not known")
-        if count >= FEW and (plain := _plain(body, count)) is not None:
+        if FEW <= count <= MOST_RECORDS and (plain := _plain(body, count)) is not None:
             return plain
         first, later, keys, values, headers = _decode(body)
         if not len(later) == len(keys) == len(values) == len(headers or keys):
