@@ -17,6 +17,7 @@ from consumers.cli import silence_compilation_warnings
 from consumers.config import parse
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.models import build
+from consumers.transports.registry import transports
 from stream.checks import yield_laws
 from stream.checks.__main__ import shipped
 
@@ -65,6 +66,8 @@ def compile_one(number: int) -> None:
     if number < len(CONFIGS):
         config = parse([*CONFIGS.values()][number], directory=Path())
         compile_kernels(config, lambda line: None)
+        for transport in transports().values():  # that of the configuration is one of them
+            transport.warm_up()
         learner = build(config.model)
         for i in range(4):  # a library's user has one record at a time
             x = {"number": float(i)}
