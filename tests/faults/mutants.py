@@ -547,7 +547,7 @@ MUTANTS = (
         "consumers/transports/kafka/log.py",
         "return first_offsets(self, found, ends, lambda times: times >= timestamp)",
         "return found",
-        ("tests/kafka/test_backfill.py::test_each_record_is_in_the_history_or_predicted_once",),
+        ("tests/kafka/test_backfill.py::test_a_time_is_found_at_a_record_that_readers_get",),
     ),
     Mutant(
         "a shard gives on only what it has learned itself",

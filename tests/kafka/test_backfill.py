@@ -116,3 +116,29 @@ def test_each_record_is_in_the_history_or_predicted_once(
     for _, x, _ in records():
         p, q = model.predict_proba_one(x), expected.predict_proba_one(x)
         assert p == pytest.approx(q, rel=1e-9)
+
+
+@pytest.mark.kafka
+def test_a_time_is_found_at_a_record_that_readers_get(kafka_bootstrap: str) -> None:
+    """A marker has the time of its commit, and an aborted record has a time too."""
+    topic = f"times-{uuid4().hex[:10]}"
+    part = Partition(topic, 0)
+    with closing(open_log(f"kafka://{kafka_bootstrap}")) as log:
+        log.create_topic(topic, 1)
+        producer = KafkaProducer(bootstrap_servers=kafka_bootstrap, transactional_id=topic)
+        producer.init_transactions()
+        for at, end in ((0, producer.commit_transaction), (2000, producer.abort_transaction)):
+            producer.begin_transaction()
+            producer.send(topic, b"in a transaction", partition=0, timestamp_ms=START + at)
+            producer.flush()
+            end()
+        producer.close()
+        log.append([Outgoing(topic, None, b"alone", START + 3000)])
+        committed, alone = [
+            o for c in log.read({part: 0}, log.end_offsets([part])) for o in c.offsets
+        ]
+
+        assert log.offsets_at([part], START) == {part: committed}
+        for later in (1, 1000, 2000, 3000):
+            assert log.offsets_at([part], START + later) == {part: alone}
+        assert log.offsets_at([part], START + 3001) == log.end_offsets([part])

@@ -61,9 +61,7 @@ def same(found: Columns, expected: Columns) -> bool:
 def test_arrays_are_written_and_read_as_lists_are(records) -> None:
     times, keys, values = map(list, zip(*records, strict=True))
     plain = max(times) - min(times) < 1 << 63
-    assume(
-        all(-(1 << 63) <= t - times[0] < 1 << 64 for t in times)
-    )  # msgpack has a number
+    assume(all(-(1 << 63) <= t - times[0] < 1 << 64 for t in times))  # msgpack has a number
     written = packed_outgoing(outgoing(times, keys, values))
 
     assert written == packed_columns(times, keys, values)
