@@ -21,6 +21,7 @@ class FalsePositiveRateConfig(Section):
     rate: float
     min_learned: int = 0
     unsure: float | None = None
+    min_probability: float = 0.0
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -30,7 +31,8 @@ class FalsePositiveRateConfig(Section):
     @property
     def rule(self) -> Budget:
         """The budget."""
-        return Budget(self.label, self.rate, self.min_learned, self.unsure)
+        levels = (self.min_learned, self.unsure, self.min_probability)
+        return Budget(self.label, self.rate, *levels)
 
 
 class DecisionConfig(Section):
@@ -59,10 +61,11 @@ class DecisionConfig(Section):
         "share is flagged. Nothing is flagged before there is evidence, about 3.2 / rate labelled "
         "records of other labels. With `unsure = 0.5` a record that is not flagged, and has at "
         "least this probability of the label, has no action. With `min_learned = 20` no record "
-        "has an action before 20 labels of the label and 20 of others. Excludes `losses`, "
-        "`reject`, `[labels] silence`, `[[challenger]]` and drift actions other than "
-        "`alert`. docs/budget.md has the guarantee and its assumptions. Default none, because only "
-        "you know the budget.",
+        "has an action before 20 labels of the label and 20 of others. With "
+        "`min_probability = 0.5` no record below this probability of the label is flagged. "
+        "Excludes `losses`, `reject`, `[labels] silence`, `[[challenger]]` and drift actions "
+        "other than `alert`. docs/budget.md has the guarantee and its assumptions. Default none, "
+        "because only you know the budget.",
     )
 
     @model_validator(mode="after")

@@ -91,9 +91,10 @@ def _lines(name: str, what: str, budget: Budget, *, corrections: bool) -> list[s
         "[decision]",
         "# The action is spam, ham, or none: unsure. At most this share of ham is called spam,",
         f"# and nothing before about {budget.needed:,.0f} ham were learned. One that is more",
-        "# likely spam than not, and may not be called so, is unsure. docs/budget.md",
+        "# likely spam than not, and may not be called so, is unsure. One that is not is never",
+        "# called spam. docs/budget.md",
         f'max_false_positive_rate = {{label = "spam", rate = {budget.rate:g}, unsure = {UNSURE}, '
-        f"min_learned = {MIN_LEARNED}}}",
+        f"min_learned = {MIN_LEARNED}, min_probability = {UNSURE}}}",
         "",
         "[snapshots]",
         f"directory = {json.dumps(f'{name}-snapshots')}",

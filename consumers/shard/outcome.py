@@ -93,9 +93,9 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     The configuration may change them at any start, so each change is journaled. `cut` is how many
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
-    `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `schema` is the
-    id of the registered schema of predictions, and with `events` predictions have the headers of
-    CloudEvents.
+    `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `flagged_from`
+    its `min_probability`, `schema` is the id of the registered schema of predictions, and with
+    `events` predictions have the headers of CloudEvents.
     """
 
     predictions: str
@@ -111,11 +111,19 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: int = 0
     events: bool = False
     doubt: tuple[int, float | None] | None = None
+    flagged_from: float = 0.0
 
     @property
     def text(self) -> bytes:
         """The settings in one line, for comparison: the order of losses counts."""
         return msgspec.json.encode(self)
+
+    @property
+    def rule(self) -> Budget | None:
+        """The budget of false positives; None without one."""
+        if self.budget is None:
+            return None
+        return Budget(*self.budget, *(self.doubt or (0, None)), self.flagged_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +327,7 @@ class ShardSpec:
             self.predictions_schema,
             self.cloudevents,
             _doubt(self.budget),
+            0.0 if self.budget is None else float(self.budget.min_probability),
         )
 
     def prediction_bytes(self, labels: Sequence[Label], models: int) -> int:
@@ -355,7 +364,7 @@ class ShardSpec:
             explain=shape.explain,
             largest_dead_letter=cut,
             decision=rule,
-            budget=None if shape.budget is None else Budget(*shape.budget, *(shape.doubt or ())),
+            budget=shape.rule,
             predictions_schema=shape.schema,
             cloudevents=shape.events,
         )

@@ -34,6 +34,7 @@ def follow(
     rate: float,
     least: int,
     doubted: float,
+    lowest: float,
     bounds: Any,
     counts: Any,
     sums: Any,
@@ -48,13 +49,14 @@ def follow(
     of the step; `source` int64 (S,): the prediction of this call that it belongs to, or -1;
     `evidence` int64 (S,), `before` bool (S,) and `too_early` bool (S,): place, flag and `early` of
     one of an earlier call. `least` is `min_learned`, `doubted` the probability from which a record
-    is unsure. `flagged`, `unsure` and `early` bool (P,) are filled.
+    is unsure, `lowest` that below which none is flagged. `flagged`, `unsure` and `early` bool
+    (P,) are filled.
     """
     for i in range(predicts.size):
         j = predicts[i]
         if j >= 0:
             ready = is_ready(least, sums)
-            reached = ready and place[j] >= sums[PLACE]
+            reached = ready and place[j] >= sums[PLACE] and p[j] >= lowest
             spare = sums[FALSE] + 1 <= rate * (sums[OTHERS] + 1)
             flagged[j] = reached and spare
             unsure[j] = not ready or (not flagged[j] and p[j] >= doubted)

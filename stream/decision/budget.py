@@ -79,6 +79,9 @@ class Budget:
     unsure
         The probability of `label` from which a record that is not flagged is unsure, which is no
         action; None: never.
+    min_probability
+        A record with a smaller probability of `label` is never flagged, whatever the evidence
+        allows.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Budget:
     rate: float
     min_learned: int = 0
     unsure: float | None = None
+    min_probability: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
@@ -112,6 +116,9 @@ class Budget:
             number("unsure", self.unsure)
             if not 0.0 < self.unsure <= 1.0:
                 raise SchemaError(f"unsure must be above 0 and at most 1, got {self.unsure}")
+        number("min_probability", self.min_probability)
+        if not 0.0 <= self.min_probability <= 1.0:
+            raise SchemaError(f"min_probability must be from 0 to 1, got {self.min_probability}")
 
     @property
     def doubted(self) -> float:
@@ -119,7 +126,8 @@ class Budget:
         return inf if self.unsure is None else self.unsure
 
     def same_evidence(self, other: Budget) -> bool:
-        """Whether evidence for one is evidence for the other: only `unsure` differs."""
+        """Whether evidence for one is evidence for the other: it is about the probabilities of
+        others, whatever `unsure` and `min_probability` are."""
         mine = (self.label, self.rate, self.min_learned)
         return mine == (other.label, other.rate, other.min_learned)
 
@@ -258,13 +266,16 @@ class FalsePositiveBudget:
     def threshold(self) -> float | None:
         """The probability from which a record reaches the threshold; None: none does."""
         place = int(self._sums[PLACE])
-        return float(CANDIDATES[place]) if place < CANDIDATES.size else None
+        if place == CANDIDATES.size:
+            return None
+        return max(float(CANDIDATES[place]), float(self.rule.min_probability))
 
     def flags_one(self, p: float) -> bool:
         """Whether a record with this probability of the label is flagged now. Counts nothing."""
         ready = _kernels.is_ready(self.rule.min_learned, self._sums)
         spare = self._sums[FALSE] + 1 <= self.rule.rate * (self._sums[OTHERS] + 1)
-        return bool(ready and spare and _places(np.array([p]))[0] >= self._sums[PLACE])
+        reached = _places(np.array([p]))[0] >= self._sums[PLACE] and p >= self.rule.min_probability
+        return bool(ready and spare and reached)
 
     def doubts_one(self, p: float) -> bool:
         """Whether such a record is unsure now. Counts nothing."""
@@ -273,9 +284,11 @@ class FalsePositiveBudget:
         return p >= self.rule.doubted and not self.flags_one(p)
 
     def change_doubt(self, rule: Budget) -> None:
-        """Decide by another `unsure` from now on."""
+        """Decide by another `unsure` and `min_probability` from now on."""
         if not rule.same_evidence(self.rule):
-            raise SchemaError("expected a rule that differs in unsure only, got another")
+            raise SchemaError(
+                "expected a rule that differs in unsure and min_probability only, got another"
+            )
         self.rule = rule
 
     def update_one(self, p: float, *, flagged: bool, times: int = 1) -> None:
@@ -322,7 +335,8 @@ class FalsePositiveBudget:
         made = Verdicts(*(np.zeros(p.size, dtype=np.bool_) for _ in range(3)))
         before, too_early = (np.ascontiguousarray(each) for each in earlier[1:])
         steps = (predicts, p, _places(p), labels, source, _places(earlier[0]), before, too_early)
-        rule = (float(self.rule.rate), self.rule.min_learned, float(self.rule.doubted))
+        levels = (float(self.rule.doubted), float(self.rule.min_probability))
+        rule = (float(self.rule.rate), self.rule.min_learned, *levels)
         _kernels.follow(*steps, *rule, self._bounds, self._counts, self._sums, *made)
         return made
 
@@ -350,6 +364,8 @@ class FalsePositiveBudget:
             header["min_learned"] = rule.min_learned
         if rule.unsure is not None:
             header["unsure"] = float(rule.unsure)
+        if rule.min_probability:
+            header["min_probability"] = float(rule.min_probability)
         return State(header, {"counts": self._counts.copy(), "sums": self._sums.copy()})
 
     @classmethod
@@ -362,8 +378,16 @@ class FalsePositiveBudget:
             The state is damaged.
         """
         try:
-            more = (state.header.get("min_learned", 0), state.header.get("unsure"))
-            out = cls(Budget(state.header["label"], state.header["rate"], *more))
+            header = state.header
+            out = cls(
+                Budget(
+                    header["label"],
+                    header["rate"],
+                    header.get("min_learned", 0),
+                    header.get("unsure"),
+                    header.get("min_probability", 0.0),
+                )
+            )
         except (KeyError, SchemaError) as error:
             raise StateError(f"the state of this budget is damaged: {error!r}") from None
         counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.int64, 1)

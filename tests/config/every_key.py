@@ -77,6 +77,7 @@ EXAMPLES: dict[str, Any] = {
         "rate": 0.01,
         "unsure": 0.4,
         "min_learned": 30,
+        "min_probability": 0.2,
     },
     "drift.detectors": [
         {"on": "feature:a", "type": "PageHinkley", "action": "forget", "threshold": 40},

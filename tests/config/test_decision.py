@@ -145,12 +145,12 @@ def test_decisions_are_no_part_of_the_identity() -> None:
         (
             "max_false_positive_rate = 0.01",
             "[decision] max_false_positive_rate: expected a table {label = …, rate = …, "
-            "min_learned = …, unsure = …}, got 0.01",
+            "min_learned = …, unsure = …, min_probability = …}, got 0.01",
         ),
         (
             'max_false_positive_rate = {label = "x", rate = 0.1, of = 1}',
             "[decision] max_false_positive_rate of: unknown key; known here: label, rate, "
-            "min_learned, unsure",
+            "min_learned, unsure, min_probability",
         ),
     ],
 )

@@ -15,8 +15,15 @@ SHARES = {0.0: 0.8, 0.2: 0.05, 0.5: 0.05, 0.8: 0.05, 0.95: 0.05}
 class SlowBudget:
     """All labelled others with their probability and whether they were flagged."""
 
-    def __init__(self, rate: float, min_learned: int = 0, unsure: float | None = None) -> None:
+    def __init__(
+        self,
+        rate: float,
+        min_learned: int = 0,
+        unsure: float | None = None,
+        min_probability: float = 0.0,
+    ) -> None:
         self.rate, self.min_learned, self.unsure = rate, min_learned, unsure
+        self.min_probability = min_probability
         self.others: list[tuple[float, bool]] = []
         self.labels = [0, 0]  # of others, and of the flagged label
 
@@ -56,7 +63,8 @@ class SlowBudget:
         """Whether a record is flagged."""
         threshold, false = self.threshold, sum(flagged for _, flagged in self.others)
         spare = false + 1 <= self.rate * (len(self.others) + 1)
-        return self.ready and threshold is not None and p >= threshold and spare
+        reached = threshold is not None and p >= threshold and p >= self.min_probability
+        return self.ready and reached and spare
 
     def add(self, evidence: Sequence[tuple[float, bool]]) -> None:
         """Labels of others came."""

@@ -77,6 +77,24 @@ def test_any_cut_of_a_stream_doubts_the_same(cuts) -> None:
     assert actions.count("r") == view.flagged > 20
 
 
+def test_record_below_the_least_probability_is_not_flagged() -> None:
+    """The rest stays: with a journal's settings a replay decides the same."""
+    rule = replace(RULE, min_probability=0.8)
+    free, bound = shard(budget=RULE), shard(budget=rule)
+    flagged = [
+        [
+            dict(p["probabilities"])["r"]
+            for p in run(machine, RECORDS)
+            if p["decision"]["action"] == "r"
+        ]
+        for machine in (free, bound)
+    ]
+
+    assert min(flagged[0]) < 0.8 <= min(flagged[1])
+    assert bound.view().budget.flagged == len(flagged[1]) > 20
+    assert (free.spec.shape.rule, bound.spec.shape.rule) == (RULE, rule)
+
+
 def test_another_doubt_keeps_the_evidence_and_another_number_of_labels_does_not() -> None:
     """`unsure` only says which of the records that are not flagged have an action."""
     before, other, more = (shard(budget=DOUBTING) for _ in range(3))

@@ -24,8 +24,9 @@ def fed(rate: float, ps: list[float]) -> FalsePositiveBudget:
     return budget
 
 
+@pytest.mark.parametrize("lowest", [0.0, 0.8])
 @pytest.mark.parametrize("seed", range(4))
-def test_decisions_are_those_of_the_definition(seed: int) -> None:
+def test_decisions_are_those_of_the_definition(seed: int, lowest: float) -> None:
     """Late and missing labels, in blocks of any size, with a guard that is in use at times."""
     rng = np.random.default_rng(seed)
     n, rate, delay = 400, (0.3, 0.2, 0.3, 0.1)[seed], (0, 3, 40, 7)[seed]
@@ -33,8 +34,9 @@ def test_decisions_are_those_of_the_definition(seed: int) -> None:
     p = np.where(other, rng.beta(1, 4, n), rng.beta(4, 1, n))
     p[n // 2 :][other[n // 2 :]] = rng.beta(4, 1, int(other[n // 2 :].sum()))  # the model changes
     more = ((0, None), (20, 0.5), (15, None), (0, 0.7))[seed]
-    slow, expected, early, unsure = SlowBudget(rate, *more), [], [], []
-    fast, made = FalsePositiveBudget(Budget("spam", rate, *more)), np.zeros((0, 3), dtype=np.bool_)
+    slow, expected, early, unsure = SlowBudget(rate, *more, lowest), [], [], []
+    fast = FalsePositiveBudget(Budget("spam", rate, *more, lowest))
+    made = np.zeros((0, 3), dtype=np.bool_)
     for t in range(n):
         expected.append(slow.flags(p[t]))
         unsure.append(slow.doubts(p[t]))
@@ -61,10 +63,11 @@ def test_decisions_are_those_of_the_definition(seed: int) -> None:
     assert fast.view().unsure == sum(unsure)
     assert any(unsure) == (more != (0, None))
     assert fast.view().ready
-    assert fast.threshold == slow.threshold
+    assert slow.threshold is not None
+    assert fast.threshold == max(slow.threshold, lowest)
     assert fast.view().others == len(slow.others)
     assert 0 < sum(expected) < n
-    assert seed == 3 or fast.view().withheld > 0
+    assert seed == 3 or lowest or fast.view().withheld > 0
 
 
 def test_nothing_is_flagged_before_there_is_evidence() -> None:
@@ -107,6 +110,23 @@ def test_one_record_is_decided_as_in_a_block() -> None:
     assert (budget.flags_one(0.99), budget.doubts_one(0.99)) == (True, False)
     assert (budget.flags_one(0.6), budget.doubts_one(0.6)) == (False, True)
     assert (budget.flags_one(0.4), budget.doubts_one(0.4)) == (False, False)
+
+
+def test_improbable_record_is_not_flagged_whatever_the_budget_allows() -> None:
+    """The model separates the labels well: a threshold far below 0.5 keeps the budget."""
+    ps, rule = [1e-6] * 100, Budget("spam", 0.1, min_probability=0.5)
+    low, budget = fed(0.1, ps), FalsePositiveBudget(rule)
+    for p in ps:
+        budget.update_one(p, flagged=False)
+
+    assert low.threshold < 1e-5
+    assert (low.flags_one(0.4), low.flags_one(0.6)) == (True, True)
+    assert (budget.flags_one(0.4), budget.flags_one(0.5), budget.view().threshold) == (
+        False,
+        True,
+        0.5,
+    )
+    assert FalsePositiveBudget.from_state(budget.to_state()).rule == rule
 
 
 def test_state_of_an_older_version_is_one_without_doubt() -> None:
@@ -201,6 +221,9 @@ def test_wrong_budget_is_one_line(label: str, rate: float, expected: str) -> Non
         ({"min_learned": True}, "min_learned must be a whole number"),
         ({"unsure": 0.0}, "unsure must be above 0 and at most 1, got 0"),
         ({"unsure": 1.5}, "unsure must be above 0 and at most 1, got 1.5"),
+        ({"min_probability": -0.1}, "min_probability must be from 0 to 1, got -0.1"),
+        ({"min_probability": 1.1}, "min_probability must be from 0 to 1, got 1.1"),
+        ({"min_probability": "x"}, "min_probability must be a number"),
     ],
 )
 def test_wrong_doubt_is_one_line(more: dict[str, float], expected: str) -> None:
