@@ -323,13 +323,16 @@ def summary(found: list[dict[str, Any]]) -> Iterator[str]:
         single = [m for m in models if m not in ("auto", *GUESSES) and not m.startswith("river")]
         best = max(single, key=lambda m: models[m]["accuracy"])
         arf = models.get(ARF)
+        guess = _best(models[m] for m in GUESSES)
+        others = [guess, models[best], *([arf] if arf else [])]
+        leads = all(auto["log_loss"] <= other["log_loss"] for other in others)
         cells = (
             name,
             f"{auto['n']:,}",
             f"{delay:,}",
-            f"**{_shown(auto)}**",
+            f"**{_shown(auto)}**" if leads else _shown(auto),
             f"{100 * auto['ece']:.1f} ({100 * auto['ece_of_chance']:.1f})",
-            _shown(_best(models[m] for m in GUESSES)),
+            _shown(guess),
             f"{_shown(models[best])} `{best}`",
             _shown(arf) if arf else "–",
             f"{arf['us'] / auto['us']:.0f} ×" if arf else "–",
