@@ -21,6 +21,7 @@ from consumers.commands.proposal import (
     check_directory,
     check_new,
     checked_name,
+    quoted,
     relative,
     write,
 )
@@ -360,7 +361,7 @@ def _id(
             [(name, why)] = found.items()
             return name, f"id {name}: {why}; --id-field uses another field"
         if found:
-            return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would use one"
+            return ID, f"no field {ID!r}; --id-field {quoted(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
     values = [_at(record, wanted) for record in records]
     there = [value for value in values if value is not None]
@@ -429,12 +430,10 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
     if len(found) != 1:
         others = {} if found else _dated(records, {label, origin.id})
         if others and not expires:
-            typer.echo(
-                f"time: `produce --time-field {' or '.join(others)}` would use it: only dates"
-            )
+            typer.echo(f"time: `produce --time-field {quoted(others)}` would use it: only dates")
             _say_unsorted(others)
         if found:
-            typer.echo(f"time: `produce --time-field {' or '.join(found)}` would use one")
+            typer.echo(f"time: `produce --time-field {quoted(found)}` would use one")
             _say_unsorted(found)
         return None
     _say_unsorted(found)
