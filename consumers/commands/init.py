@@ -49,7 +49,7 @@ __all__ = ["init"]
 
 Records = Sequence[Mapping[str, Any]]
 
-LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
+LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "fraud", "is_fraud", "spam")
 ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
 REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
@@ -588,9 +588,10 @@ def _next_steps(
         produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay {DELAY}"
     stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
     does = "learns" if label else "predicts nothing before a label is learned"
+    see = "it learn" if label else "records arrive"
     return [
         f"{check}    # creates the topics",
         f"{produce}{stamped}    # all at once",
         f"{run}    # {does}, and waits for more records",
-        f"{produce} --rate 50    # or this, in another terminal, to see it learn",
+        f"{produce} --rate 50    # or this, in another terminal, to see {see}",
     ]

@@ -59,7 +59,21 @@ def test_file_gives_a_configuration_of_the_embedded_log(
         "headwater produce People-1 'People (1).jsonl' --config People-1.toml "
         "--label-topic People-1-labels --label spam --delay 50" in shown
     )
-    assert "--rate 50" in shown
+    assert "--rate 50    # or this, in another terminal, to see it learn" in shown
+
+
+def test_without_a_label_no_line_says_that_it_learns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The likely label is named; what comes next promises records only."""
+    init(write("p.jsonl", [{"id": i, "amount": i % 7, "fraud": i % 2 == 0} for i in range(90)]))
+
+    shown = capsys.readouterr().out
+    assert "no label: nothing will be learned" in shown
+    assert "if 'fraud' is the label, give --label fraud" in shown
+    assert "# predicts nothing before a label is learned, and waits" in shown
+    assert "--rate 50    # or this, in another terminal, to see records arrive" in shown
+    assert "to see it learn" not in shown
 
 
 def stamped(step_ms: int, **more: Any) -> list[dict[str, Any]]:
