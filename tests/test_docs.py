@@ -107,6 +107,39 @@ def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub makes of the headings of a page.
+
+    Examples
+    --------
+    >>> sorted(anchors("# A `b`-c, d\\n```\\n# no heading\\n```\\n## 3. Ask\\n## 3. Ask\\n"))
+    ['3-ask', '3-ask-1', 'a-b-c-d']
+    """
+    text = re.sub(r"^(`{3,})[^\n]*\n.*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
+    found: list[str] = []
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.append(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return {
+        slug if n == found.index(slug) else f"{slug}-{found[:n].count(slug)}"
+        for n, slug in enumerate(found)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_of_links_are_headings_of_their_page(page: Path) -> None:
+    """By GitHub's rule; tests/test_site.py checks those of the site."""
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text())
+    inside = [(page.parent / path if path else page, at) for path, at in links if "://" not in path]
+    dead = [
+        f"{path.name}#{at}"
+        for path, at in inside
+        if path.suffix == ".md" and at not in anchors(path.read_text())
+    ]
+
+    assert dead == []
+
+
 def command_lines(text: str) -> Iterator[list[str]]:
     """The arguments of each `headwater` line in the blocks of a page, fenced or indented.
 

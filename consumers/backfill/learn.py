@@ -202,9 +202,7 @@ def plan_files(
     why = needs_order(config, schema)
     labels_found = history.sampled_labels(draft.splits[0])
     if not labels_found:
-        raise ConfigError(
-            f"{source}: the first records of its files have no label; name the field with --label"
-        )
+        raise ConfigError(_no_label(reading.label or config.input.label, source))
     found = {
         "fields": [(f.name, f.kind) for f in schema.fields],
         "splits": files.planned(source, size=size, ordered=bool(why)),
@@ -251,6 +249,19 @@ def _check_model(config: Config) -> None:
             f"the state of {config.model.type} is a pickle; set [model] trust_pickle = true if "
             "you trust what you learn from"
         )
+
+
+def _no_label(field: str | None, source: FileSource) -> str:
+    """Where labels were looked for inside the records, and how to name another place."""
+    if field is None:
+        return (
+            f"{source}: neither --label nor [input] label names the field of the label; give "
+            "--label FIELD, or --labels with files of labels"
+        )
+    return (
+        f"{source}: the first records have no label in the field {field!r}; name its field with "
+        "--label"
+    )
 
 
 def _absolute(place: str) -> str:

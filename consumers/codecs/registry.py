@@ -19,7 +19,7 @@ from consumers.codecs.format import Document, Reader, WireFormat
 from consumers.codecs.framing import HEADER, framed
 
 __all__ = [
-    "lacking",
+    "lacks",
     "prediction_as_json",
     "prediction_writer",
     "wire_format",
@@ -88,15 +88,21 @@ def _reader(name: str) -> Reader:
     return wire.reader(wire.predictions()[1], None)
 
 
-def lacking(wire: WireFormat) -> list[str]:
-    """The modules that the format needs and that are not installed.
+def lacks(wire: WireFormat) -> str | None:
+    """The modules of the format that are not installed, and the command that installs them; None
+    if it has all, as the end of a sentence.
 
     Examples
     --------
-    >>> lacking(wire_format("json"))
-    []
+    >>> lacks(wire_format("json")) is None
+    True
     """
-    return [name for name in wire.modules if not _is_there(name)]
+    missing = [name for name in wire.modules if not _is_there(name)]
+    if not missing:
+        return None
+    names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+    are = "is" if len(missing) == 1 else "are"
+    return f"{names}, which {are} not installed; run `pip install 'headwater[{wire.extra}]'`"
 
 
 def _is_there(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,6 +131,6 @@ def _show_others(others: list[str], file: Path) -> None:
     predictions = "prediction has" if len(others) == 1 else "predictions have"
     typer.echo(f"others    {len(others):,} more {predictions} this id; audit each by its position:")
     for place in others[:MOST_OTHERS]:
-        typer.echo(f"          headwater audit {file} {place}")
+        typer.echo(f"          headwater audit {shlex.quote(str(file))} {place}")
     if len(others) > MOST_OTHERS:
         typer.echo(f"          and {len(others) - MOST_OTHERS:,} more; --json lists all of them")

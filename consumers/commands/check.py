@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -391,7 +392,10 @@ def _report_topics(config: Config, path: Path, topics: dict[str, int], report: R
         elif makes and topic not in config.input_topics:
             report.note(role, f"no topic {topic} yet; `headwater run` creates it")
         else:
-            report.wrong(role, f"no topic {topic}; `headwater check {path} --create` creates it")
+            report.wrong(
+                role,
+                f"no topic {topic}; `headwater check {shlex.quote(str(path))} --create` creates it",
+            )
 
 
 def _partitions(n: int) -> str:

@@ -88,8 +88,8 @@ def declare(
         raise ConfigError("--fields and --schema exclude each other; give one")
     if given.source is not None and Path(given.source).is_file():
         raise ConfigError(
-            f"{given.source} is a file, and `headwater init {given.source}` looks at it; "
-            "remove --fields or --schema, or name a topic"
+            f"{given.source} is a file, and `headwater init {shlex.quote(given.source)}` looks at "
+            "it; remove --fields or --schema, or name a topic"
         )
     declared, origin, stem = _declared(given)
     topic = given.source or service_name(stem)

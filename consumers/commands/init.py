@@ -21,6 +21,7 @@ from consumers.commands.proposal import (
     check_directory,
     check_new,
     checked_name,
+    quoted,
     relative,
     write,
 )
@@ -48,7 +49,7 @@ __all__ = ["init"]
 
 Records = Sequence[Mapping[str, Any]]
 
-LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
+LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "fraud", "is_fraud", "spam")
 ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
 REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
@@ -360,7 +361,7 @@ def _id(
             [(name, why)] = found.items()
             return name, f"id {name}: {why}; --id-field uses another field"
         if found:
-            return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would use one"
+            return ID, f"no field {ID!r}; --id-field {quoted(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
     values = [_at(record, wanted) for record in records]
     there = [value for value in values if value is not None]
@@ -429,12 +430,10 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
     if len(found) != 1:
         others = {} if found else _dated(records, {label, origin.id})
         if others and not expires:
-            typer.echo(
-                f"time: `produce --time-field {' or '.join(others)}` would use it: only dates"
-            )
+            typer.echo(f"time: `produce --time-field {quoted(others)}` would use it: only dates")
             _say_unsorted(others)
         if found:
-            typer.echo(f"time: `produce --time-field {' or '.join(found)}` would use one")
+            typer.echo(f"time: `produce --time-field {quoted(found)}` would use one")
             _say_unsorted(found)
         return None
     _say_unsorted(found)
@@ -589,9 +588,10 @@ def _next_steps(
         produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay {DELAY}"
     stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
     does = "learns" if label else "predicts nothing before a label is learned"
+    see = "it learn" if label else "records arrive"
     return [
         f"{check}    # creates the topics",
         f"{produce}{stamped}    # all at once",
         f"{run}    # {does}, and waits for more records",
-        f"{produce} --rate 50    # or this, in another terminal, to see it learn",
+        f"{produce} --rate 50    # or this, in another terminal, to see {see}",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -123,7 +124,7 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
             check_snapshots(config, shard, store)
         raise ConfigError(
             f"the journal {journal} is empty: the service {config.name} has not run yet; "
-            f"start it with `headwater run {path}`"
+            f"start it with `headwater run {shlex.quote(str(path))}`"
         )
     check_topics(config, path, config.topics.values(), topics)
     return sources(config, log, shard)

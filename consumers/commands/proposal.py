@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,7 @@ __all__ = [
     "check_directory",
     "check_new",
     "checked_name",
+    "quoted",
     "relative",
     "write",
 ]
@@ -62,6 +65,17 @@ def check_directory(transport: str) -> None:
     directory = Path(path or "").parent
     if path is not None and not directory.is_dir():
         raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names of fields as a shell takes them, to choose from.
+
+    Examples
+    --------
+    >>> quoted(["at", "Order Date"])
+    "at or 'Order Date'"
+    """
+    return " or ".join(map(shlex.quote, names))
 
 
 def relative(url: str, directory: Path) -> str:

@@ -71,11 +71,14 @@ def of_file(
     For `missing` and `verbatim` see `read_records`. Of a mail they are the fields that a service of
     mail reads.
     """
+    from consumers.codecs.registry import lacks, wire_format
     from consumers.commands.meter import Meter
     from consumers.files.mails import FORMATS
 
     records, size = [], 0
     mails = source.format.name in FORMATS
+    if mails and (missing_modules := lacks(wire_format("mail"))):
+        raise ConfigError(f"{source} has mails; they need {missing_modules}")
     with Meter("records read", most) as meter:
         for record in source.records(missing=missing, verbatim=verbatim):
             records.append(_mail(record) if mails else record)
@@ -162,7 +165,7 @@ def id_of(record: Record, key: bytes | None, field: str) -> str | None:
 def _recognized(log: Log, topic: str, partitions: int) -> tuple[str, Documents]:
     """The wire format by the first record, and the decoder of its records."""
     from consumers.base.records import Partition
-    from consumers.codecs.registry import lacking, wire_formats
+    from consumers.codecs.registry import lacks, wire_formats
 
     every = [Partition(topic, n) for n in range(partitions)]
     first, ends = log.beginning_offsets(every), log.end_offsets(every)
@@ -172,10 +175,9 @@ def _recognized(log: Log, topic: str, partitions: int) -> tuple[str, Documents]:
         rows = wire.rows
         if rows is None or not any(map(rows.recognizes, values)):
             continue
-        if missing := lacking(wire):
+        if missing := lacks(wire):
             raise ConfigError(
-                f"{topic!r} has records in the format {wire.name}, which needs "
-                f"{', '.join(missing)}; run `pip install 'headwater[{wire.extra}]'`"
+                f"{topic!r} has records in the format {wire.name}; it needs {missing}"
             )
         return wire.name, partial(_many, rows.documents)
     return "json", _json

@@ -50,6 +50,7 @@ def write_filter(
 def _written(
     directory: Path, what: str, name: str, output: Path | None, rate: float, *, force: bool
 ) -> None:
+    from consumers.codecs.registry import lacks, wire_format
     from consumers.config.learner import ModelConfig
     from consumers.config.load import parse
     from consumers.config.spam import MIN_LEARNED, spam_filter
@@ -64,11 +65,13 @@ def _written(
     check_new(path, force=force)
     can = build(ModelConfig(type="spam")).can_correct
     text = spam_filter(name, what, rate, corrections=can)
-    try:
+    if missing := lacks(wire_format(what)):
+        raise ConfigError(f"--spam: a filter of {what} needs {missing}")
+    config = parse(text, source=str(path), directory=path.parent)
+    try:  # after all that can fail, so that no empty directory stays
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{path.parent}: {error.strerror}; give another directory") from None
-    config = parse(text, source=str(path), directory=path.parent)
     write(path, text)
     shown = shlex.quote(str(path))
     rule = config.decision.budget

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
@@ -62,7 +63,7 @@ def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Colle
     if missing:
         raise ConfigError(
             f"no topic {', '.join(missing)} on {config.input.transport}; "
-            f"`headwater check {file} --create` creates missing topics"
+            f"`headwater check {shlex.quote(str(file))} --create` creates missing topics"
         )
 
 

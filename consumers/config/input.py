@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from consumers.codecs.registry import lacking, wire_format, wire_formats
+from consumers.codecs.registry import lacks, wire_format, wire_formats
 from consumers.config.sections import FieldName, Section, Topic
 from consumers.config.units import shown_url, utc_text
 from consumers.transports.registry import forms, is_well_formed, transports
@@ -34,11 +34,8 @@ def _wire_format(name: str) -> str:
     known = wire_formats().get(name)
     if known is None:
         raise ValueError(f"expected {' or '.join(map(repr, wire_formats()))}, got {name!r}")
-    if missing := lacking(known):
-        raise ValueError(
-            f"{name!r} needs {', '.join(missing)}, which is not installed; run `pip install "
-            f"'headwater[{known.extra}]'`"
-        )
+    if missing := lacks(known):
+        raise ValueError(f"{name!r} needs {missing}")
     return name
 
 

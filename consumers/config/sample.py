@@ -8,6 +8,7 @@ names). Each field that is left out has a reason.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -510,15 +511,15 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
         if zeros:
             return "codes with leading zeros"
         return f"{parsed} are numbers written as strings; send them as JSON numbers for numeric"
+    numeric = shlex.quote(f"{name}=numeric")
     if parsed == len(strings) and zeros:
         return (
-            "kept as text because of leading zeros; "
-            f"`produce --types {name}=numeric` makes it a number"
+            f"kept as text because of leading zeros; `produce --types {numeric}` makes it a number"
         )
     if parsed == len(strings):
         return (
             "kept as text, because some after the sample are no plain numbers; "
-            f"`produce --types {name}=numeric` makes them missing"
+            f"`produce --types {numeric}` makes them missing"
         )
     return f"kept as text, because only {parsed} are plain numbers"
 

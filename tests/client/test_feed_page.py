@@ -13,6 +13,7 @@ import pytest
 from consumers.cli import main
 from headwater import Client
 from tests.acceptance.service import Service
+from tests.commands.ports import other_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/howto/feed.md").read_text()
@@ -75,6 +76,25 @@ def test_every_python_block_of_the_page_is_run() -> None:
     assert len(BLOCKS) == 5
 
 
+def test_service_of_the_readme_takes_what_the_page_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its labels are truth values and its ids are numbers: nothing becomes a dead letter."""
+    monkeypatch.chdir(tmp_path)
+    labels = ["--label-topic", "payments-labels", "--label", "fraud", "--delay", "50"]
+    assert main(["sample", "payments"]) == 0
+    assert main(["init", "payments.csv", "--label", "fraud", "--no-look"]) == 0
+    other_port("payments.toml")
+    assert main(["check", "payments.toml", "--create"]) == 0
+    assert main(["produce", "payments", "payments.csv", "--config", "payments.toml", *labels]) == 0
+    (code,) = [each for each in CLIENTS if "label_many" in each]
+
+    exec(compile(code, "feed.md", "exec"), {})
+    assert main(["run", "payments.toml", "--drain"]) == 0
+
+    assert "9,000 observations, 9,000 learned, accuracy" in capsys.readouterr().err
+
+
 @pytest.mark.kafka
 def test_plain_producer_of_the_page_feeds_a_service(kafka_bootstrap: str, tmp_path: Path) -> None:
     """The key is the id, and the times decide what was known when."""
@@ -97,13 +117,13 @@ def test_plain_producer_of_the_page_feeds_a_service(kafka_bootstrap: str, tmp_pa
         stream.close()
         with client.predictions(resume=resume) as again:
             repeated = next(again)
-        written = [client.observe({"amount": 5.0}), client.label("p-0", "ok")]
+        written = [client.observe({"amount": 5.0}), client.label("p-0", False)]
     assert [each.id for each in found] == [f"p-{n}" for n in range(100)]
     assert [each.ts for each in found] == [1_764_000_000_000 + 1000 * n for n in range(100)]
     # A label has the time at which it became known: 20 observations later.
     assert [each.model.learned for each in found] == [max(0, n - 20) for n in range(100)]
-    assert found[96].prediction == "fraud"
-    assert found[97].prediction == "ok"
+    assert found[96].prediction is True
+    assert found[97].prediction is False
     assert repeated == found[-1]
     assert [(each.topic, each.offset) for each in written] == [
         (f"p-{suffix}", 100),

@@ -86,6 +86,19 @@ def test_json_schema_on_a_broker_names_the_topics(capsys: pytest.CaptureFixture[
     assert "headwater produce" not in shown
 
 
+def test_label_that_only_its_own_topic_has_is_named_by_the_topic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A schema of observations without the label: the message has the option that takes it."""
+    Path("orders.avsc").write_text(json.dumps(ORDER))
+
+    said = refused(capsys, "pay", "--schema", "orders.avsc", "--label", "chargeback")
+    assert "no field 'chargeback' in orders.avsc; for labels that only a topic of their own" in said
+    assert "give --labels TOPIC in place of --label; fields are " in said
+    assert main(["init", "pay", "--schema", "orders.avsc", "--labels", "pay-labels"]) == 0
+    assert load(Path("pay.toml")).input_topics == ["pay", "pay-labels"]
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [

@@ -59,7 +59,21 @@ def test_file_gives_a_configuration_of_the_embedded_log(
         "headwater produce People-1 'People (1).jsonl' --config People-1.toml "
         "--label-topic People-1-labels --label spam --delay 50" in shown
     )
-    assert "--rate 50" in shown
+    assert "--rate 50    # or this, in another terminal, to see it learn" in shown
+
+
+def test_without_a_label_no_line_says_that_it_learns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The likely label is named; what comes next promises records only."""
+    init(write("p.jsonl", [{"id": i, "amount": i % 7, "fraud": i % 2 == 0} for i in range(90)]))
+
+    shown = capsys.readouterr().out
+    assert "no label: nothing will be learned" in shown
+    assert "if 'fraud' is the label, give --label fraud" in shown
+    assert "# predicts nothing before a label is learned, and waits" in shown
+    assert "--rate 50    # or this, in another terminal, to see records arrive" in shown
+    assert "to see it learn" not in shown
 
 
 def stamped(step_ms: int, **more: Any) -> list[dict[str, Any]]:
@@ -330,11 +344,11 @@ def test_few_records_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
 def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
     """`produce` makes running numbers then; two candidates are named rather than guessed."""
     init(write("p.jsonl", [{"x": 0.5} for _ in range(30)]))
-    init(write("q.jsonl", [{"x": 0.5, "a_id": i, "b_id": -i} for i in range(30)]))
+    init(write("q.jsonl", [{"x": 0.5, "the a_id": i, "b_id": -i} for i in range(30)]))
 
     out = capsys.readouterr().out
     assert "the records have neither a field 'id' nor a key: `produce` numbers them" in out
-    assert "no field 'id'; --id-field a_id or b_id would use one" in out
+    assert "no field 'id'; --id-field 'the a_id' or b_id would use one" in out
     assert load(Path("q.toml")).input.id == "id"
 
 
@@ -440,11 +454,11 @@ def test_column_of_dates_is_named_whatever_it_is_called(
     """Not used unasked, for its name does not say that it is the record's time."""
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{i},2024-01-01T00:{i:02}:00Z,{i % 3},{i % 2}\n" for i in range(40))
-    Path("visits.csv").write_text("id,when,amount,y\n" + rows)
+    Path("visits.csv").write_text("id,made on,amount,y\n" + rows)
 
     assert main(["init", "visits.csv", "--label", "y"]) == 0
     shown = capsys.readouterr().out
-    assert "time: `produce --time-field when` would use it: only dates" in shown
+    assert "time: `produce --time-field 'made on'` would use it: only dates" in shown
     assert shown.count("--time-field") == 1
 
 

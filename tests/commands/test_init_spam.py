@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
+from consumers.codecs import registry
 from consumers.config import load
 from consumers.config.spam import FORMATS
 from headwater.cli import COMMANDS
@@ -81,6 +82,42 @@ def test_wrong_filter_is_one_line(words: list[str], expected: str, capsys: Said)
     assert main(["init", *words]) == 2
     assert expected in capsys.readouterr().err
     assert Path("taken/spam.toml").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"),
+    [
+        ((), "fast_mail_parser, selectolax and publicsuffixlist, which are not installed"),
+        (("selectolax",), "fast_mail_parser and publicsuffixlist, which are not installed"),
+        (("selectolax", "publicsuffixlist"), "fast_mail_parser, which is not installed"),
+    ],
+)
+def test_filter_without_its_extra_makes_no_directory(
+    there: tuple[str, ...], missing: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one line names no file, because none was written."""
+    monkeypatch.setattr(registry, "_is_there", lambda name: name in there)
+
+    assert main(["init", "--spam", "filter"]) == 2
+    run = "run `pip install 'headwater[mail]'`"
+    said = f"headwater: --spam: a filter of mail needs {missing}; {run}\n"
+    assert capsys.readouterr().err == said
+    assert not Path("filter").exists()
+    assert main(["init", "--spam", "filter", "--format", "text"]) == 0
+
+
+def test_look_at_mails_without_their_extra_says_what_installs_it(
+    capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a traceback."""
+    Path("mail/new").mkdir(parents=True)
+    Path("mail/cur").mkdir()
+    Path("mail/new/1").write_text("Subject: a\n\nb\n")
+    monkeypatch.setattr(registry, "_is_there", lambda name: name != "selectolax")
+
+    assert main(["init", "mail", "--format", "maildir"]) == 2
+    said = "has mails; they need selectolax, which is not installed; run `pip install 'headwater["
+    assert said in capsys.readouterr().err
 
 
 def test_folders_of_mail_propose_the_scorer_of_messages(capsys: Said) -> None:

@@ -243,5 +243,7 @@ def test_label_that_the_schema_lacks_is_refused_with_a_near_one() -> None:
     declared = json_fields({"amount": {"type": "number"}, "fraud": {"type": "boolean"}})
 
     assert without_label(given(["amount"]), "fraud", "id", "--fields", strict=False)[1] is None
-    with pytest.raises(ConfigError, match=r"no field 'frad' in orders.json; did you mean 'fraud'"):
+    with pytest.raises(
+        ConfigError, match=r"no field 'frad' in orders.json; .*; did you mean 'fraud'"
+    ):
         without_label(declared, "frad", "id", "orders.json", strict=True)

@@ -208,7 +208,10 @@ def without_label(
 
 def _no_field(name: str, declared: Sequence[Declared], source: str) -> str:
     names = sorted(each.field.name for each in declared)
-    return f"no field {name!r} in {source}; {hint(name, names)}"
+    return (
+        f"no field {name!r} in {source}; for labels that only a topic of their own has, give "
+        f"--labels TOPIC in place of --label; {hint(name, names)}"
+    )
 
 
 def _check(fields: Sequence[InferredField], source: str) -> None:

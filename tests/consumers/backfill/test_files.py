@@ -241,6 +241,28 @@ def test_field_of_a_time_that_no_record_has_is_refused(config, rows, tmp_path) -
             plan_files(config, place, beside, reading)
 
 
+@pytest.mark.parametrize(
+    ("configured", "reading", "message"),
+    [
+        (
+            False,
+            None,
+            r"neither --label nor \[input\] label names the field of the label; give --l",
+        ),
+        (False, "lable", "the first records have no label in the field 'lable'; name its field"),
+        (True, None, "the first records have no label in the field 'label'; name its field"),
+    ],
+)
+def test_records_without_labels_are_refused(rows, tmp_path, configured, reading, message) -> None:
+    """The message says which field was read, or that none was named."""
+    line = 'label = "label"\n'
+    text = CONFIG.format(directory=tmp_path).replace(line, line if configured else "")
+    place = as_csv(tmp_path / "h.csv", [without(row) for row in rows])
+
+    with pytest.raises(ConfigError, match=message):
+        plan_files(parse(text), place, reading=Reading(time_field="at", label=reading))
+
+
 def test_id_is_named_and_joins_labels(config, rows, tmp_path) -> None:
     """The files may have another name for it than the topics."""
     named = [{"key": r["id"], **{k: v for k, v in r.items() if k != "id"}} for r in rows]
