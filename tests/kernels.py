@@ -15,6 +15,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 from consumers.cli import silence_compilation_warnings
 from consumers.config import parse
+from consumers.config.spam import spam_filter
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.models import build
 from consumers.transports.registry import transports
@@ -42,7 +43,8 @@ type = "ADWIN"
 """
 # The demo's model has combinations of learners that are no learner of their own.
 AUTO = CONFIG.replace('[model]\ntype = "GaussianNB"', '[model]\ntype = "auto"')
-CONFIGS = {"service": CONFIG, "auto": AUTO}
+SPAM = spam_filter("kernels", "json", 0.01, corrections=True)
+CONFIGS = {"service": CONFIG, "auto": AUTO, "filter": SPAM}
 
 
 def main() -> None:
