@@ -160,7 +160,8 @@ class EventLogger:
         """Log the declared fields that the first observations do not have, one line each."""
         for name in names:
             log.warning(
-                "field %r of [features] is in none of the first %s observations; check its name",
+                "field %r of [features] is in none of the first %s observations since this start; "
+                "check its name",
                 name,
                 f"{LOOKED_AT:,}",
             )

@@ -263,7 +263,8 @@ def test_absent_fields_are_told_by_name(caplog) -> None:
     EventLogger(lambda: 0.0).absent(["colur", "note"])
 
     assert caplog.messages == [
-        f"field {name!r} of [features] is in none of the first 1,000 observations; check its name"
+        f"field {name!r} of [features] is in none of the first 1,000 observations since this "
+        "start; check its name"
         for name in ("colur", "note")
     ]
 
