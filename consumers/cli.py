@@ -249,7 +249,8 @@ def _end(error: Exception) -> NoReturn:
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
     log = sys.modules.get("consumers.telemetry.log")  # only a service has a log
     if log is None or not log.ended(masked(line), code):
-        PatientWriter(sys.stderr).write(f"headwater: {masked(line)}")
+        faults = masked(line).replace("\n", "\nheadwater: ")  # a configuration can have several
+        PatientWriter(sys.stderr).write(f"headwater: {faults}")
     raise SystemExit(code)
 
 

@@ -107,6 +107,17 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
     assert out.out == ""
 
 
+def test_every_fault_of_a_configuration_begins_as_the_first(tmp_path: Path, capsys: Said) -> None:
+    """Or the second looks like a line of another program."""
+    config = tmp_path / "c.toml"
+    config.write_text("[htp]\n")
+
+    assert main(["run", str(config)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(f"headwater: {config}: ") for line in lines)
+
+
 def test_shard_that_is_not_there_is_one_line(tmp_path: Path, capsys: Said) -> None:
     """With one shard it said "numbers from 0 to 0, such as 0,0"."""
     config = tmp_path / "n.toml"
