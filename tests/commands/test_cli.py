@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import headwater.cli
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.cli import COMMANDS, main
 from stream.errors import SchemaError
@@ -81,6 +82,17 @@ def test_help_of_every_command_has_an_example(name: str, capsys: Said) -> None:
 
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert any(line.startswith(f"headwater {name}") for line in shown)
+
+
+@pytest.mark.parametrize("name", headwater.cli.COMMANDS)
+def test_help_wraps_at_80_columns(name: str, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only examples are longer: one line each can be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert headwater.cli.main([name, "--help"]) == 0
+
+    text, example, _ = capsys.readouterr().out.partition("\n  Example")
+    assert example
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_version_is_that_of_the_distribution(capsys: Said) -> None:
