@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,7 +108,7 @@ def test_version_is_that_of_the_distribution(capsys: Said) -> None:
         (["fly"], "No such command 'fly'"),
         (["tail"], "Missing argument 'TOPIC'"),
         (["tail", "t", "--nope"], "No such option"),
-        (["tail", "t", "-n", "0"], "Invalid value"),
+        (["tail", "t", "-n", "0"], "Invalid value for '--max' / '-n': "),
     ],
 )
 def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -> None:
@@ -117,6 +118,22 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
     out = capsys.readouterr()
     assert said in out.err
     assert out.out == ""
+
+
+@pytest.mark.skipif(find_spec("typer._coercion") is None, reason="typer checks without pydantic")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("0", "expected at least 1, got 0"),
+        ("-5", "expected at least 1, got -5"),
+        ("many", "expected a whole number, got 'many'"),
+    ],
+)
+def test_wrong_number_is_said_as_in_a_configuration(given: str, said: str, capsys: Said) -> None:
+    """Not in the words of pydantic."""
+    assert main(["tail", "t", "-n", given]) == 2
+
+    assert capsys.readouterr().err.endswith(f"'--max' / '-n': {said}\n")
 
 
 def test_every_fault_of_a_configuration_begins_as_the_first(tmp_path: Path, capsys: Said) -> None:
