@@ -20,6 +20,7 @@ from io import TextIOWrapper
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from consumers.base.address_space import MemoryLimitError, check_limits, one_blas_thread
 
@@ -146,10 +147,27 @@ def application(asked: str | None, more: Commands | None = None) -> typer.Typer:
     every = {**own, **(more or {})}
     for name, (summary, module) in every.items():
         if name == asked:
-            app.command(name)(_reporting(_imported(name, module)))
+            app.command(name, cls=_Command)(_reporting(_imported(name, module)))
         else:
             app.command(name, help=summary)(_not_asked)
     return app
+
+
+class _Command(TyperCommand):
+    """A command that names the bounds of its options as a configuration does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words after its options."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            from consumers.base.bounds import wrong_number
+
+            if isinstance(error.__cause__, ValidationError):  # by newer versions of typer
+                error.message = wrong_number(error.__cause__.errors()[0]) or error.message
+            raise
 
 
 def _show_version(wanted: bool) -> None:
@@ -249,7 +267,8 @@ def _end(error: Exception) -> NoReturn:
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
     log = sys.modules.get("consumers.telemetry.log")  # only a service has a log
     if log is None or not log.ended(masked(line), code):
-        PatientWriter(sys.stderr).write(f"headwater: {masked(line)}")
+        faults = masked(line).replace("\n", "\nheadwater: ")  # a configuration can have several
+        PatientWriter(sys.stderr).write(f"headwater: {faults}")
     raise SystemExit(code)
 
 

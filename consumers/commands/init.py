@@ -261,13 +261,14 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
     from consumers.config.sample import SAMPLE_SIZE, check_labels
+    from consumers.config.units import first_ones
 
     values = [_at(record, label) for record in records]
     if all(value is None for value in values):
         raise ConfigError(_no_field(label, records, source))
     if len(set(map(str, values))) > 1:
         values = values[:SAMPLE_SIZE]
-    return check_labels(label, values, f"the first {_count(len(values), 'record')}")
+    return check_labels(label, values, first_ones(len(values), "record"))
 
 
 def _look(
@@ -281,6 +282,7 @@ def _look(
     worse than guessing."""
     from consumers.commands.file_replay import say
     from consumers.commands.meter import metered
+    from consumers.config.units import first_ones
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
     from consumers.service.warm_up import announced
@@ -306,7 +308,7 @@ def _look(
         )
     if look is None:
         return found, choice, []
-    head = f"The first {_count(look.records, 'record')}, {how}:"
+    head = f"{first_ones(look.records, 'record').capitalize()}, {how}:"
     worse = finding(look.choice.model, look.worse)
     advice = CHECKS if asked.file is None else IN_A_FILE
     warnings = [] if worse is None else [f"{worse}; {advice}"]

@@ -19,6 +19,7 @@ from typing import get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from consumers.base.bounds import wrong_number
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
 from consumers.config.model import Config
@@ -40,7 +41,9 @@ SECRETS = (
 _EXPECTED = {
     "string_type": "expected text",
     "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
     "float_type": "expected a number",
+    "float_parsing": "expected a number",
     "bool_type": "expected true or false",
     "dict_type": "expected a table",
     "mapping_type": "expected a table",
@@ -318,6 +321,9 @@ def message(detail: ErrorDetails) -> str:
         return f"expected at most {most}, got {came}"
     if detail["type"] == "tuple_type" and isinstance(detail["input"], Mapping):
         return "expected a list, got a table; a list of tables has two brackets: [[…]]"
+    number = isinstance(detail["input"], int | float)  # a text may be a secret, see `_shown`
+    if number and not _hides(detail) and (beyond := wrong_number(detail)) is not None:
+        return beyond
     otherwise = detail["msg"].replace("Input should be", "expected", 1)
     expected = _EXPECTED.get(detail["type"], otherwise)
     return f"{expected}, got {HIDDEN if _hides(detail) else _shown(detail['input'])}"

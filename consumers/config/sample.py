@@ -19,6 +19,7 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
+from consumers.config.units import counted
 from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 
@@ -116,7 +117,7 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
             continue
         if len(set(map(str, values))) < len(values) or _TIME_NAME.search(name):
             continue
-        why = f"all {len(values)} values are distinct, and "
+        why = f"all {len(values):,} values are distinct, and "
         if _ID_NAME.search(name) or _KEY_NAME.search(name):
             found[name] = why + "its name is that of an id"
         elif name == first and all(isinstance(v, str) for v in values):
@@ -187,26 +188,27 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
     classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
     if len(classes) == len(values) >= FEW_RECORDS:
         raise ConfigError(
-            f"label {label!r}: all {len(values)} values are distinct in {where}: this looks like "
+            f"label {label!r}: all {len(values):,} values are distinct in {where}: this looks like "
             "an id or a measurement; name a field that holds classes"
         )
     numbers = all(type(v) is int for v in values)
     if len(classes) > MOST_CLASSES:
         raise ConfigError(
-            f"label {label!r}: {len(classes)} classes in {where}, expected at most {MOST_CLASSES}; "
-            + (RANGES if numbers else "name a field that holds fewer")
+            f"label {label!r}: {len(classes):,} classes in {where}, expected at most "
+            f"{MOST_CLASSES}; " + (RANGES if numbers else "name a field that holds fewer")
         )
     warnings = []
     if numbers and len(classes) >= MEASURED and len(classes) * REPEATS > len(values):
         warnings.append(
-            f"label {label}: {len(classes)} different integers in {where} look like a measurement; "
-            + RANGES
+            f"label {label}: {len(classes):,} different integers in {where} look like a "
+            f"measurement; {RANGES}"
         )
     warnings += _spelled_alike(label, values)
     if wrong:
         warnings.append(
-            f"label {label}: {len(wrong)} of {len(values)} values are neither text, integer nor "
-            "truth value; such labels become dead letters"
+            f"label {label}: "
+            + _share(len(wrong), len(values), "neither text, integer nor truth value")
+            + "; such labels become dead letters"
         )
     if len(classes) == 1:
         do = "is it sorted by class?"
@@ -311,7 +313,7 @@ def infer(
             continue
         values = _present(columns[name], missing)
         if len(values) < RAREST * len(records):
-            why = f"in {len(values)} of {len(records)} records: too rare to be inferred"
+            why = f"in {len(values):,} of {len(records):,} records: too rare to be inferred"
             inferred.append(InferredField(name, None, why))
             continue
         kind, why = _kind(name, values, len(records), text=text, csv=csv)
@@ -405,15 +407,15 @@ def _kind(
     name: str, values: list[Any], n: int, *, text: bool, csv: bool
 ) -> tuple[Kind | None, str]:
     if not values:
-        return None, f"no value in {n} {'record' if n == 1 else 'records'}"
+        return None, f"no value in {counted(n, 'record')}"
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     truths = [v for v in values if isinstance(v, bool)]
     strings = [v for v in values if isinstance(v, str)]
     others = len(values) - len(numbers) - len(truths) - len(strings)
     if others * 2 > len(values):
-        return None, f"{others} of {len(values)} values are lists, which no model supports"
+        return None, _share(others, len(values), "a list", "lists") + ", which no model supports"
     if _identifies(name, values):
-        return None, f"{len(values)} of {len(values)} values distinct, and named like an id"
+        return None, f"{len(values):,} of {len(values):,} values distinct, and named like an id"
     if len(strings) > max(len(numbers), len(truths)):
         return _string_kind(name, values, strings, text=text, csv=csv)
     if _grows(name, numbers, len(values)):
@@ -426,17 +428,14 @@ def _kind(
 def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> tuple[Kind, str]:
     total = len(values)
     if len(truths) > len(numbers):
-        return "binary", f"{len(truths)} of {total} values are true or false"
+        return "binary", _share(len(truths), total, "true or false")
     if len(truths) + len(numbers) == total and all(v in (0, 1) for v in values):
         ones = sum(1 for v in values if v == 1)
         rarer = min(ones, total - ones)
         if truths or (total >= 20 and rarer >= RAREST_BINARY * total):
-            return "binary", f"all {total} values are 0 or 1, {ones} of them 1"
-        return "numeric", (
-            f"all {total} values are 0 or 1, {ones} of them 1: one value is too rare, or "
-            "there are too few values, to rule out other numbers"
-        )
-    why = f"{len(numbers)} of {total} values are numbers"
+            return "binary", _zeros(total, ones)
+        return "numeric", _perhaps_more(total, ones)
+    why = _share(len(numbers), total, "a number", "numbers")
     words = Counter(v for v in values if isinstance(v, str)).most_common(1)
     return "numeric", why + _rejects(total - len(numbers), words[0][0] if words else None)
 
@@ -449,7 +448,7 @@ def _refers(name: str, values: list[Any], numbers: list[Any]) -> bool:
 
 
 def _reference_kind(values: list[Any]) -> tuple[Kind | None, str]:
-    figures = f"{len(set(values))} of {len(values)} values distinct, and named like an id"
+    figures = f"{len(set(values)):,} of {len(values):,} values distinct, and named like an id"
     if _few(len(set(values)), len(values)):
         return "categorical", figures
     return None, f"{figures}: too many for a category"
@@ -463,17 +462,52 @@ def _zeros_and_ones(values: Sequence[Any]) -> bool:
     return all(type(v) in (int, float) and v in (0, 1) for v in values)
 
 
+def _zeros(total: int, ones: int) -> str:
+    """What the values of a field with zeros and ones only are.
+
+    Examples
+    --------
+    >>> _zeros(1, 1), _zeros(1200, 20)
+    ('the only value is 1', 'all 1,200 values are 0 or 1, 20 of them 1')
+    """
+    if total == 1:
+        return f"the only value is {ones}"
+    return f"all {total:,} values are 0 or 1, {ones:,} of them 1"
+
+
+def _perhaps_more(total: int, ones: int) -> str:
+    """Why a field with zeros and ones only is numeric."""
+    lack = "there are too few values" if total < FEWEST_BINARY else "one value is too rare"
+    return f"{_zeros(total, ones)}: {lack} to rule out other numbers"
+
+
+def _share(n: int, total: int, one: str, more: str | None = None) -> str:
+    """How many values are of a kind.
+
+    Examples
+    --------
+    >>> _share(1, 1, "a number", "numbers"), _share(1, 3, "a number", "numbers")
+    ('the only value is a number', '1 of 3 values is a number')
+    >>> _share(2, 3, "true or false")
+    '2 of 3 values are true or false'
+    """
+    if n == total == 1:
+        return f"the only value is {one}"
+    return f"{n:,} of {total:,} values {f'is {one}' if n == 1 else f'are {more or one}'}"
+
+
 def _tried(values: Sequence[Any], later: Iterable[Any]) -> tuple[Kind, str]:
     """The kind of a field with zeros and ones only in the sample, by the records after it too."""
     numbers = [v for v in later if type(v) in (int, float) and v == v]
     other = next((v for v in numbers if v not in (0, 1)), None)
     if other is not None:
-        return "numeric", f"all {len(values)} values are 0 or 1, but a later one is {other}"
+        one = len(values) == 1
+        seen = "the first value is 0 or 1" if one else f"all {len(values):,} values are 0 or 1"
+        return "numeric", f"{seen}, but a later one is {other}"
     total, ones = len(values) + len(numbers), sum(values) + sum(numbers)
-    seen = f"all {total:,} values are 0 or 1, {ones:,.0f} of them 1"
     if min(ones, total - ones) >= FEWEST_BINARY:
-        return "binary", seen
-    return "numeric", f"{seen}: one value is too rare to rule out other numbers"
+        return "binary", _zeros(total, int(ones))
+    return "numeric", _perhaps_more(total, int(ones))
 
 
 def _string_kind(
@@ -482,9 +516,9 @@ def _string_kind(
     total, distinct = len(strings), len(set(strings))
     dates = sum(1 for s in strings if _DATE.match(s))
     if dates * 2 > total:
-        return None, f"{dates} of {total} values are dates, and future ones will all be new"
+        return None, _share(dates, total, "a date", "dates") + ", and future ones will all be new"
     words = sum(len(s.split()) for s in strings) / total
-    figures = f"{distinct} of {total} values distinct"
+    figures = f"{distinct:,} of {total:,} values distinct"
     if words >= TEXT_WORDS and distinct * 2 > total:
         if text:
             why = f"{figures}, {words:.0f} words each on average"
@@ -510,7 +544,9 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
     if not csv:
         if zeros:
             return "codes with leading zeros"
-        return f"{parsed} are numbers written as strings; send them as JSON numbers for numeric"
+        if parsed == 1:
+            return "1 is a number written as a string; send it as a JSON number for numeric"
+        return f"{parsed:,} are numbers written as strings; send them as JSON numbers for numeric"
     numeric = shlex.quote(f"{name}=numeric")
     if parsed == len(strings) and zeros:
         return (
@@ -521,13 +557,16 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
             "kept as text, because some after the sample are no plain numbers; "
             f"`produce --types {numeric}` makes them missing"
         )
-    return f"kept as text, because only {parsed} are plain numbers"
+    some = "1 is a plain number" if parsed == 1 else f"{parsed:,} are plain numbers"
+    return f"kept as text, because only {some}"
 
 
 def _rejects(n: int, such: str | None = None) -> str:
     """What becomes of `n` values that do not fit; `such` is one of them."""
     shown = "" if such is None else f" ({such[:20]!r})"
-    return f"; the other {n}{shown} count as missing" if n else ""
+    if n == 1:
+        return f"; the other value{shown} counts as missing"
+    return f"; the other {n:,}{shown} count as missing" if n else ""
 
 
 def _identifies(name: str, values: list[Any]) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "duration_ms",
     "duration_text",
     "finite",
+    "first_ones",
     "shown_url",
     "shown_urls",
     "size_bytes",
@@ -39,6 +40,17 @@ def counted(n: int, one: str, more: str | None = None) -> str:
     ('1 record', '1,200 records', '2 entries')
     """
     return f"{n:,} {one if n == 1 else more or one + 's'}"
+
+
+def first_ones(n: int, one: str) -> str:
+    """The first `n` of something, with its noun.
+
+    Examples
+    --------
+    >>> first_ones(1, "record"), first_ones(1200, "record")
+    ('the first record', 'the first 1,200 records')
+    """
+    return f"the first {one}" if n == 1 else f"the first {counted(n, one)}"
 
 
 def duration_ms(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.config.propose import Source, choose, service_name, toml
 from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
+from consumers.config.units import first_ones
 from consumers.demo.bundled import RECORDS
 
 __all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
@@ -94,12 +95,12 @@ def from_file(path: Path, label: str | None) -> DemoStream:
         raise ConfigError(f"--from {path} needs --label FIELD; the fields are {shown}")
     if all(field_of(record, label) is None for record in sample):
         raise ConfigError(
-            f"{path}: no field {label!r} in the first {len(sample):,} records; "
+            f"{path}: no field {label!r} in {first_ones(len(sample), 'record')}; "
             f"give --label one of {shown}"
         )
     values = [field_of(record, label) for record in sample]
-    sampled = "1 record" if len(sample) == 1 else f"{len(sample):,} records"
-    warnings = check_labels(label, values, f"the first {sampled} of {path.name}")
+    where = f"{first_ones(len(sample), 'record')} of {path.name}"
+    warnings = check_labels(label, values, where)
     name = service_name(path.name.split(".")[0])
     origin = f"records of {path.name}"
     return DemoStream(name, origin, label, records, tuple(warnings))

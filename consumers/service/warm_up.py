@@ -5,9 +5,9 @@ A package from `.ci/wheel` has their machine code, and nothing is compiled.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from numba.core.event import Event, Listener, install_listener
@@ -33,6 +33,8 @@ from stream.learner.base import WARM
 
 FOREIGN = ("river:", "python:")
 MAIL = "mail"  # the format
+COMPILING = "compiling kernels (once)"
+REPORT_SECONDS = 10.0
 
 __all__ = ["CompilationStopped", "announced", "compile_kernels"]
 
@@ -47,7 +49,7 @@ class CompilationStopped(BaseException):
 def compile_kernels(
     config: Config, report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
 ) -> None:
-    """Compile what the models and their transport run. Report it only if something is compiled.
+    """Compile what the models and their transport run. Report that only if something is compiled.
 
     The events of numba decide that, not the time it takes: a busy machine loads slowly.
 
@@ -95,29 +97,47 @@ def compile_kernels(
 def announced(
     report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Report once if a kernel is compiled in the block, and why machine code of the package is not
-    used. `stopped`: see `compile_kernels`."""
+    """Report if a kernel is compiled in the block, why machine code of the package is not used, and
+    every 10 s that it still compiles. `stopped`: see `compile_kernels`."""
     why = unused(Path(stream.__file__).parent)
-    once = _Once(partial(report, f"compiling kernels (once){why and ': '}{why}"), stopped)
-    with install_listener("numba:compile", once):
+    first = f"{COMPILING}, which takes up to a minute{why and '; '}{why}"
+    with install_listener("numba:compile", _Reported(report, first, stopped)):
         yield
 
 
-class _Once(Listener):  # type: ignore[misc]
-    """Calls `then` before the first kernel that is not in the cache is compiled."""
+class _Reported(Listener):  # type: ignore[misc]
+    """Reports `first` before the first kernel that is not in the cache is compiled, then the
+    seconds that kernels have taken, with the first kernel after each 10 s.
+
+    The time between kernels does not count, because the learner works there.
+    """
 
     def __init__(
-        self, then: Callable[[], None], stopped: Callable[[], bool] = lambda: False
+        self,
+        report: Callable[[str], None],
+        first: str,
+        stopped: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._then: Callable[[], None] | None = then
-        self._stopped = stopped
+        self._report, self._first = report, first
+        self._stopped, self._clock = stopped, clock
+        self._depth = 0  # a kernel compiles the kernels that it calls
+        self._began = self._taken = 0.0
+        self._due = 0.0  # seconds taken at which the next line is due
 
     def on_start(self, event: Event) -> None:
+        now = self._clock()
+        if self._depth == 0:
+            self._began = now
+        self._depth += 1
         if self._stopped():
-            raise CompilationStopped
-        then, self._then = self._then, None
-        if then is not None:
-            then()
+            raise CompilationStopped  # numba calls `on_end` for it too
+        taken = self._taken + now - self._began
+        if taken >= self._due:
+            self._report(f"still compiling kernels: {taken:.0f} s" if self._due else self._first)
+            self._due = taken - taken % REPORT_SECONDS + REPORT_SECONDS
 
     def on_end(self, event: Event) -> None:
-        pass
+        self._depth -= 1
+        if self._depth == 0:
+            self._taken += self._clock() - self._began

@@ -92,7 +92,7 @@ def load_model(path: str | Path, key: str | None = None, trust_pickle: bool = Fa
     --------
     >>> load_model("no-such-model.hw")
     Traceback (most recent call last):
-    consumers.base.errors.SnapshotError: no-such-model.hw: No such file or directory
+    consumers.base.errors.SnapshotError: no-such-model.hw: No such file or directory; check the name
     """
     try:
         data = Path(path).read_bytes()
@@ -107,7 +107,8 @@ def load_model(path: str | Path, key: str | None = None, trust_pickle: bool = Fa
             info, state = extracted(*snapshots.from_bytes(data, key))
         return learned(info, state, trust_pickle=trust_pickle)
     except OSError as error:
-        raise SnapshotError(f"{path}: {error.strerror}") from None
+        part = "name" if isinstance(error, FileNotFoundError) else "path"
+        raise SnapshotError(f"{path}: {error.strerror}; check the {part}") from None
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
 

@@ -160,9 +160,10 @@ class EventLogger:
         """Log the declared fields that the first observations do not have, one line each."""
         for name in names:
             log.warning(
-                "field %r of [features] is in none of the first %d observations; check its name",
+                "field %r of [features] is in none of the first %s observations since this start; "
+                "check its name",
                 name,
-                LOOKED_AT,
+                f"{LOOKED_AT:,}",
             )
 
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
@@ -207,9 +208,9 @@ class EventLogger:
             return
         self._held_back = view.held_back
         log.warning(
-            "%s: %d of the last 1,000 records were dead letters ([output] max_dead_letter_ratio)",
+            "%s: %s of the last 1,000 records were dead letters ([output] max_dead_letter_ratio)",
             "learning has stopped, predictions continue" if view.held_back else "learning resumes",
-            view.recent_dead_letters,
+            f"{view.recent_dead_letters:,}",
         )
 
     def _guesses(self, view: ShardView) -> None:

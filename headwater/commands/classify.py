@@ -63,7 +63,6 @@ def classify(
 ) -> None:
     """Read a mail from stdin, and write it with the verdict of a running service as a header.
 
-    \b
     The exit code is that of bogofilter: 0 spam, 1 ham, 2 unsure, 3 error. After an error, such as
     a service that does not answer, the mail is written unchanged.
 

@@ -16,6 +16,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from numba import types
@@ -32,6 +33,7 @@ from stream.kernel.bundled import bundle_of, source_stamp
 __all__ = ["CompilationWarning", "called", "inlined", "kernel"]
 
 COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
+WITHIN = {"stream", "consumers", "headwater", "numba", "importlib"}
 
 # Each is given, because numba gives those that are not to what is called.
 OPTIONS = {"nopython": True, "no_cfunc_wrapper": True, "forceinline": False, "_nrt": True}
@@ -213,5 +215,21 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 @cache
 def _warn_once() -> None:
-    """A process that compiles is silent for seconds."""
-    warnings.warn(COMPILING, CompilationWarning, stacklevel=1)
+    """A process that compiles is silent for seconds.
+
+    The warning names the user's line. With a line of this package it looks like a fault of it.
+    """
+    frame = sys._getframe()
+    while _within(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    place = frame.f_code.co_filename, frame.f_lineno
+    warnings.warn_explicit(COMPILING, CompilationWarning, *place, _module(frame))
+
+
+def _within(frame: FrameType) -> bool:
+    """Whether the code is of these packages, of numba, or of an import."""
+    return _module(frame).partition(".")[0] in WITHIN
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

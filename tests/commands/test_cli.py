@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import headwater.cli
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.cli import COMMANDS, main
 from stream.errors import SchemaError
@@ -83,6 +85,17 @@ def test_help_of_every_command_has_an_example(name: str, capsys: Said) -> None:
     assert any(line.startswith(f"headwater {name}") for line in shown)
 
 
+@pytest.mark.parametrize("name", headwater.cli.COMMANDS)
+def test_help_wraps_at_80_columns(name: str, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only examples are longer: one line each can be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert headwater.cli.main([name, "--help"]) == 0
+
+    text, example, _ = capsys.readouterr().out.partition("\n  Example")
+    assert example
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_version_is_that_of_the_distribution(capsys: Said) -> None:
     """`headwater --version`."""
     assert main(["--version"]) == 0
@@ -95,7 +108,7 @@ def test_version_is_that_of_the_distribution(capsys: Said) -> None:
         (["fly"], "No such command 'fly'"),
         (["tail"], "Missing argument 'TOPIC'"),
         (["tail", "t", "--nope"], "No such option"),
-        (["tail", "t", "-n", "0"], "Invalid value"),
+        (["tail", "t", "-n", "0"], "Invalid value for '--max' / '-n': "),
     ],
 )
 def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -> None:
@@ -105,6 +118,33 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
     out = capsys.readouterr()
     assert said in out.err
     assert out.out == ""
+
+
+@pytest.mark.skipif(find_spec("typer._coercion") is None, reason="typer checks without pydantic")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("0", "expected at least 1, got 0"),
+        ("-5", "expected at least 1, got -5"),
+        ("many", "expected a whole number, got 'many'"),
+    ],
+)
+def test_wrong_number_is_said_as_in_a_configuration(given: str, said: str, capsys: Said) -> None:
+    """Not in the words of pydantic."""
+    assert main(["tail", "t", "-n", given]) == 2
+
+    assert capsys.readouterr().err.endswith(f"'--max' / '-n': {said}\n")
+
+
+def test_every_fault_of_a_configuration_begins_as_the_first(tmp_path: Path, capsys: Said) -> None:
+    """Or the second looks like a line of another program."""
+    config = tmp_path / "c.toml"
+    config.write_text("[htp]\n")
+
+    assert main(["run", str(config)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(f"headwater: {config}: ") for line in lines)
 
 
 def test_shard_that_is_not_there_is_one_line(tmp_path: Path, capsys: Said) -> None:

@@ -405,6 +405,10 @@ def test_labels_that_cannot_be_learned_are_refused_and_one_class_is_warned_of(
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "60 records of pay.csv; labels arrive 50 records later"
     assert lines[3].startswith("warning: only one class in the first 60 records of pay.csv;")
+    file.write_text("x,y\n1.5,no\n")
+    again = [*command[:4], str(tmp_path / "again"), *command[5:]]
+    assert main([*again, "--label", "y"]) == 0
+    assert "warning: only one class in the first record of pay.csv;" in capsys.readouterr().out
 
 
 def test_a_taken_port_that_was_asked_for_is_said_before_anything_is_written(

@@ -241,7 +241,7 @@ def test_doubtful_labels_are_warned_of() -> None:
         "silence says what they are (docs/operations.md)"
     ]
     assert check_labels("y", ["a", "b", 0.5, float("nan")], "x")[0].startswith(
-        "label y: 1 of 3 values are neither"
+        "label y: 1 of 3 values is neither"
     )
     assert check_labels("y", [True, 1, 0, False] * 9, "x") == []
 
@@ -299,6 +299,7 @@ def test_field_of_one_odd_record_is_left_out() -> None:
         ),
         ([0] * 490 + [1] * 10, [0] * 991 + [1] * 9, "numeric", "one value is too rare"),
         ([0, 1] * 250, [0, 1, 2], "numeric", "all 500 values are 0 or 1, but a later one is 2"),
+        ([1], [2], "numeric", "the first value is 0 or 1, but a later one is 2"),
         ([0.0, 1.0] * 250, [None, "NA", float("nan")], "binary", "all 500 values"),
         ([1] * 500, [1] * 500, "numeric", "one value is too rare"),
         ([0, 1, 2] * 100, [0, 1], "numeric", "300 of 300 values are numbers"),
@@ -327,6 +328,24 @@ def test_missing_values_are_counted_per_field() -> None:
 
     assert full.about == "100 of 100 values are numbers"
     assert gaps.about == "60 of 60 values are numbers; missing in 40 of 100 records"
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([7], "the only value is a number"),
+        ([1], "the only value is 1: there are too few values to rule out other numbers"),
+        ([0, 0, 1], "all 3 values are 0 or 1, 1 of them 1: there are too few values to rule out"),
+        ([True], "the only value is true or false"),
+        ([1.5, 2, "?!"], "2 of 3 values are numbers; the other value ('?!') counts as missing"),
+        ([1.5] * 1200, "1,200 of 1,200 values are numbers"),
+    ],
+)
+def test_numbers_of_values_are_plain_english(values: list[Any], why: str) -> None:
+    """Singular for one, and separators in large ones."""
+    [field] = infer([{"x": value} for value in values], set(), text=True)
+
+    assert field.why.startswith(why)
 
 
 def test_more_fields_than_anyone_would_mean_are_refused() -> None:

@@ -258,6 +258,7 @@ def test_library_warns_once_that_it_compiles(bundled: Path) -> None:
     )
 
     assert done.stderr.count("CompilationWarning: compiling kernels") == 1
+    assert done.stderr.startswith("<string>:"), "the line of the caller, not one of this package"
 
 
 def test_machine_code_of_other_source_is_not_used(bundled: Path) -> None:

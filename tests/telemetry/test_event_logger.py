@@ -263,7 +263,8 @@ def test_absent_fields_are_told_by_name(caplog) -> None:
     EventLogger(lambda: 0.0).absent(["colur", "note"])
 
     assert caplog.messages == [
-        f"field {name!r} of [features] is in none of the first 1000 observations; check its name"
+        f"field {name!r} of [features] is in none of the first 1,000 observations since this "
+        "start; check its name"
         for name in ("colur", "note")
     ]
 
@@ -283,7 +284,7 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
     """Once each, with how many dead letters there were."""
     caplog.set_level(logging.INFO, logger="headwater")
     event_logger = EventLogger(lambda: 0.0)
-    commits = [(False, 400), (True, 501), (True, 700), (False, 249)]
+    commits = [(False, 400), (True, 1000), (True, 700), (False, 249)]
 
     for held_back, dead in commits:
         told = replace(view(), held_back=held_back, recent_dead_letters=dead)
@@ -291,7 +292,7 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
 
     said = [r.getMessage() for r in caplog.records if "learning" in r.getMessage()]
     assert [line.split(" of the last")[0] for line in said] == [
-        "learning has stopped, predictions continue: 501",
+        "learning has stopped, predictions continue: 1,000",
         "learning resumes: 249",
     ]
 

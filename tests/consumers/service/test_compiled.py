@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from numba import njit
-from numba.core.event import install_listener
+from numba.core.event import install_listener, trigger_event
 
 from consumers.config import parse
-from consumers.service.warm_up import _Once, compile_kernels
+from consumers.service.warm_up import _Reported, compile_kernels
 from tests.waiting import PATIENCE
 
 CONFIG = """
@@ -117,14 +118,40 @@ def printed(script: str, config: str) -> str:
 
 
 def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
-    """At the first kernel; those behind it say nothing."""
+    """At the first kernel; those behind it say nothing if they take less than 10 s."""
     said: list[str] = []
 
-    with install_listener("numba:compile", _Once(lambda: said.append("compiling"))):
+    with install_listener("numba:compile", _Reported(said.append, "compiling")):
         njit(lambda x: x + 1)(1)
         njit(lambda x: x + 2)(1)
 
     assert said == ["compiling"]
+
+
+def test_compilation_that_takes_long_says_so_every_10_seconds() -> None:
+    """By the time that kernels take, also those that another one calls; work in between is not."""
+    said: list[str] = []
+    now = 0.0
+    listener = _Reported(said.append, "compiling", clock=lambda: now)
+
+    def kernel(seconds: float, calls: Sequence[float] = ()) -> None:
+        nonlocal now
+        with trigger_event("numba:compile"):
+            for part in calls:
+                kernel(part)
+            now += seconds
+
+    with install_listener("numba:compile", listener):
+        kernel(6.0)
+        now += 1000.0
+        kernel(6.0)
+        assert said == ["compiling"]
+        kernel(1.0)
+        kernel(1.0)
+        assert said == ["compiling", "still compiling kernels: 12 s"]
+        kernel(1.0, calls=[25.0, 1.0])
+
+    assert said[2:] == ["still compiling kernels: 39 s"]
 
 
 def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:

@@ -184,6 +184,14 @@ def test_model_of_river_is_loaded_only_with_trust(tmp_path: Path, kind: str) -> 
         exported(untrusted, ran(untrusted, 40))
 
 
+def test_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    """As the commands do."""
+    with pytest.raises(SnapshotError, match=r"none\.hw: No such file or directory; check the name"):
+        load_model(tmp_path / "none.hw")
+    with pytest.raises(SnapshotError, match="Is a directory; check the path"):
+        load_model(tmp_path)
+
+
 def test_signature_is_checked_where_a_key_is_given(tmp_path: Path) -> None:
     """Without a key a signed file is readable; with it one without the signature is refused."""
     config = configured(tmp_path, 'type = "MixedNB"')
