@@ -64,7 +64,8 @@ class Memory:
         """
         acc, near, found = np.empty(n), np.empty(n + 1, dtype=np.int64), np.empty(n + 1)
         chunk, lane, best = np.empty((2, CHUNK)), np.empty(GROUP), np.empty(k)
-        return Scratch(chunk[0], chunk[1], lane, acc, near, found, best)
+        which = np.empty(GROUP, dtype=np.int64)
+        return Scratch(chunk[0], chunk[1], lane, which, acc, near, found, best)
 
     def named(self, nominal: int) -> list[str]:
         """The names of categorical attributes (1) or of numeric ones (0)."""

@@ -720,4 +720,13 @@ MUTANTS = (
         "    if False:\n",
         (f"{SQLITE}::test_times_too_far_apart_for_an_int64_are_written",),
     ),
+    Mutant(
+        "a column with a missing value is not added as one without",
+        "stream/neighbors/_kernels/search.py",
+        "            if held[w] == held[j] == n and never_nan(",
+        "            if never_nan(",
+        (
+            "tests/stream/neighbors/test_knn.py::test_a_gap_of_a_record_counts_as_the_range_of_the_attribute",
+        ),
+    ),
 )
