@@ -122,7 +122,7 @@ def never_nan(u: float, f: float, v: float, g: float) -> bool:
 
 @kernel
 def add_two_full(a: Any, u: float, f: float, b: Any, v: float, g: float, acc: Any) -> None:
-    """`add_two` of columns without a missing value, a third faster. u, v finite; f, g positive."""
+    """`add_two` of columns without a missing value. u, v finite; f, g positive."""
     for i in range(acc.shape[0]):
         d = (a[i] - u) * f
         e = (b[i] - v) * g
