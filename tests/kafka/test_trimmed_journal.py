@@ -17,6 +17,7 @@ from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import config_text, feed, phishing
+from tests.waiting import until
 
 
 @pytest.mark.kafka
@@ -47,9 +48,14 @@ def test_journal_trimmed_by_the_broker_goes_on_from_a_snapshot(
         (part,) = store.parts()
         oldest, newest = (int(path.stem[5:]) for path in part.paths())
 
+        def end() -> int:
+            return log.end_offsets([found.journal])[found.journal]
+
+        # The broker acknowledges a commit before its records are visible to readers.
+        until(lambda: end() > newest, "the last commit is visible")
+
         def started():
-            end = log.end_offsets([found.journal])[found.journal]
-            return rebuild(config, log, found, store, end=end)
+            return rebuild(config, log, found, store, end=end())
 
         expected = started().shard.fingerprint()
         with closing(KafkaAdminClient(bootstrap_servers=kafka_bootstrap)) as admin:
