@@ -9,10 +9,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
+from numpy import int64, uint64
 
 from stream.kernel import kernel
 
-__all__ = ["copy_bytes", "pack", "pack_parts"]
+__all__ = ["copy_bytes", "pack", "pack_parts", "signed", "unsigned"]
 
 
 @intrinsic
@@ -80,3 +81,19 @@ def pack(data: Any, starts: Any, sizes: Any, gap: int, out: Any) -> None:
     while at < out.size:
         out[at] = 0
         at += 1
+
+
+@kernel
+def unsigned(data: Any, at: int, size: int) -> Any:
+    """The uint64 in `size` bytes, at most 8, the highest first."""
+    found = uint64(0)
+    for i in range(at, at + size):
+        found = (found << uint64(8)) | uint64(data[i])
+    return found
+
+
+@kernel
+def signed(data: Any, at: int, size: int) -> Any:
+    """The int64 in `size` bytes, at most 8, the highest first."""
+    unused = uint64(64 - 8 * size)
+    return int64(unsigned(data, at, size) << unused) >> int64(unused)

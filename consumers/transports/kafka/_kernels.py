@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy import int64, uint64
 
-from consumers.base._kernels import copy_bytes
+from consumers.base._kernels import copy_bytes, signed
 from stream.kernel import kernel
 
 NOWHERE = -1  # a missing key or value; also a number without an end
@@ -97,16 +97,6 @@ def _find_records(data: Any, at: int, stop: int, first: int, count: int, out: An
 
 
 @kernel
-def _big_endian(data: Any, at: int, size: int) -> Any:
-    """A signed number of `size` bytes, at most 8."""
-    found = uint64(0)
-    for i in range(at, at + size):
-        found = (found << uint64(8)) | uint64(data[i])
-    unused = uint64(64 - 8 * size)
-    return int64(found << unused) >> int64(unused)
-
-
-@kernel
 def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
     """The headers of consecutive batches that are not compressed, up to the first other one.
 
@@ -120,10 +110,10 @@ def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
     while many < out.shape[0] and at + _RECORDS <= data.size:
         if data[at + MAGIC_AT] != MAGIC:
             break
-        end = at + _EPOCH + _big_endian(data, at + _LENGTH, 4)
-        leader = _big_endian(data, at + _EPOCH, 4)
+        end = at + _EPOCH + signed(data, at + _LENGTH, 4)
+        leader = signed(data, at + _EPOCH, 4)
         attributes = data[at + ATTRIBUTES_AT + 1]
-        count = _big_endian(data, at + _COUNT, 4)
+        count = signed(data, at + _COUNT, 4)
         begin = at + _RECORDS
         if end < begin or end > data.size or (many and (end > stop or leader != epoch)):
             break
@@ -132,13 +122,13 @@ def plain_batches(data: Any, at: int, stop: int, out: Any) -> Any:
         if attributes & _CONTROL:
             begin, count = end, 0
         appended = int64(attributes & _APPEND_TIME != 0)
-        offset = _big_endian(data, at, 8)
+        offset = signed(data, at, 8)
         row = out[many]
         row[0], row[1], row[2], row[3] = begin, end, count, offset
-        row[4] = _big_endian(data, at + (_MAX_TIME if appended else _FIRST_TIME), 8)
+        row[4] = signed(data, at + (_MAX_TIME if appended else _FIRST_TIME), 8)
         row[5] = appended
-        row[6] = _big_endian(data, at + _CRC, 4) & 0xFFFFFFFF
-        row[7] = offset + _big_endian(data, at + _LAST, 4) + 1
+        row[6] = signed(data, at + _CRC, 4) & 0xFFFFFFFF
+        row[7] = offset + signed(data, at + _LAST, 4) + 1
         epoch, at = leader, end
         many += 1
     return many, at, epoch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import int64, uint64
 
-from consumers.base._kernels import copy_bytes
+from consumers.base._kernels import copy_bytes, signed, unsigned
 from stream.kernel import kernel
 
 __all__ = ["NOT_PLAIN", "read_batch", "write_batch"]
@@ -19,15 +19,6 @@ _BATCH, _NIL = 0x95, 0xC0  # an array of five parts
 _BYTES = 0xC4  # of one, two or four bytes for their number
 _UNSIGNED, _SIGNED = 0xCC, 0xD0  # of 1, 2, 4 or 8 bytes
 _SHORT_ARRAY, _ARRAY = 0x90, 0xDC  # of up to 15 parts, and of two or four bytes for their number
-
-
-@kernel
-def _unsigned(data: Any, at: int, size: int) -> Any:
-    """The number in `size` bytes, at most 8."""
-    found = uint64(0)
-    for i in range(at, at + size):
-        found = (found << uint64(8)) | uint64(data[i])
-    return found
 
 
 @kernel
@@ -43,14 +34,12 @@ def _number(data: Any, at: int) -> Any:
         return first - 256, at
     if first < _UNSIGNED or first >= _SIGNED + 4:
         return int64(0), NOT_PLAIN
-    signed = first >= _SIGNED
-    size = 1 << (first - (_SIGNED if signed else _UNSIGNED))
+    size = 1 << (first - (_UNSIGNED if first < _SIGNED else _SIGNED))
     if size > data.size - at:
         return int64(0), NOT_PLAIN
-    found = _unsigned(data, at, size)
-    if signed:
-        unused = uint64(64 - 8 * size)
-        return int64(found << unused) >> int64(unused), at + size
+    if first >= _SIGNED:
+        return signed(data, at, size), at + size
+    found = unsigned(data, at, size)
     if found >> uint64(63):
         return int64(0), NOT_PLAIN
     return int64(found), at + size
@@ -69,7 +58,7 @@ def _length(data: Any, at: int) -> Any:
     size = 2 << (first - _ARRAY)
     if size > data.size - at - 1:
         return int64(0), NOT_PLAIN
-    return int64(_unsigned(data, at + 1, size)), at + 1 + size
+    return int64(unsigned(data, at + 1, size)), at + 1 + size
 
 
 @kernel
@@ -91,7 +80,7 @@ def _read_cells(data: Any, at: int, starts: Any, sizes: Any) -> int:
         head = 1 << (first - _BYTES)
         if head > data.size - at:
             return NOT_PLAIN
-        size = int64(_unsigned(data, at, head))
+        size = int64(unsigned(data, at, head))
         at += head
         if size > data.size - at:
             return NOT_PLAIN
