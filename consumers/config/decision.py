@@ -31,8 +31,7 @@ class FalsePositiveRateConfig(Section):
     @property
     def rule(self) -> Budget:
         """The budget."""
-        levels = (self.min_learned, self.unsure, self.min_probability)
-        return Budget(self.label, self.rate, *levels)
+        return Budget(self.label, self.rate, self.min_learned, self.unsure, self.min_probability)
 
 
 class DecisionConfig(Section):
