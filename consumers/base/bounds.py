@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["wrong_number"]
+__all__ = ["NUMBERS", "wrong_number"]
 
 _BOUNDS = {  # by pydantic's error types: in words, and the key of the bound
     "greater_than_equal": ("at least", "ge"),
@@ -13,7 +13,7 @@ _BOUNDS = {  # by pydantic's error types: in words, and the key of the bound
     "greater_than": ("more than", "gt"),
     "less_than": ("less than", "lt"),
 }
-_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}  # of texts
 
 
 def wrong_number(detail: Mapping[str, Any]) -> str | None:
@@ -26,8 +26,8 @@ def wrong_number(detail: Mapping[str, Any]) -> str | None:
     >>> wrong_number({"type": "greater_than", "ctx": {"gt": 0.0}, "input": "-0.5"})
     'expected more than 0, got -0.5'
     """
-    if detail["type"] in _NUMBERS:
-        return f"expected {_NUMBERS[detail['type']]}, got {detail['input']!r}"
+    if detail["type"] in NUMBERS:
+        return f"expected {NUMBERS[detail['type']]}, got {detail['input']!r}"
     if detail["type"] not in _BOUNDS:
         return None
     words, key = _BOUNDS[detail["type"]]

@@ -19,7 +19,7 @@ from typing import get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from consumers.base.bounds import wrong_number
+from consumers.base.bounds import NUMBERS, wrong_number
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
 from consumers.config.model import Config
@@ -39,11 +39,10 @@ SECRETS = (
 
 # By pydantic's error types. For the other types pydantic's message is used.
 _EXPECTED = {
+    **{kind: f"expected {number}" for kind, number in NUMBERS.items()},
     "string_type": "expected text",
     "int_type": "expected a whole number",
-    "int_parsing": "expected a whole number",
     "float_type": "expected a number",
-    "float_parsing": "expected a number",
     "bool_type": "expected true or false",
     "dict_type": "expected a table",
     "mapping_type": "expected a table",
