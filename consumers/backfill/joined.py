@@ -16,11 +16,11 @@ import numpy as np
 
 from consumers.backfill.fit import needs_order
 from consumers.backfill.fold import Fold
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Fetched, Partition, Record
 from consumers.codecs.registry import wire_format
 from consumers.config.auto import DEFAULTS
-from consumers.config.units import counted
 from consumers.journal import waiting
 from consumers.service.importing import HistoryToImport, ModelToImport, checked, import_model
 from consumers.service.live import LiveShard, Sources

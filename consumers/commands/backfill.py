@@ -453,7 +453,7 @@ def _starts(
 
 
 def _show_plans(plans: Sequence[HistoryPlan], *, as_json: bool) -> None:
-    from consumers.config.units import counted
+    from consumers.base.counts import counted
 
     for plan in plans:
         manifest = plan.job.manifest
@@ -521,7 +521,7 @@ def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: boo
 
 def _show(result: dict[str, Any]) -> None:
     """The result in lines."""
-    from consumers.config.units import counted
+    from consumers.base.counts import counted
 
     rate = result["records"] / result["seconds"] if result["seconds"] else 0.0
     lines = {

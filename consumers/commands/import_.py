@@ -166,7 +166,7 @@ def _report(result: dict[str, Any], model: ModelToImport, *, as_json: bool) -> N
 
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
         return
-    from consumers.config.units import counted
+    from consumers.base.counts import counted
 
     source, kind = result["source"], model.info.learner["type"]
     lines = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
@@ -261,7 +262,6 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
     from consumers.config.sample import SAMPLE_SIZE, check_labels
-    from consumers.config.units import first_ones
 
     values = [_at(record, label) for record in records]
     if all(value is None for value in values):
@@ -282,7 +282,6 @@ def _look(
     worse than guessing."""
     from consumers.commands.file_replay import say
     from consumers.commands.meter import metered
-    from consumers.config.units import first_ones
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
     from consumers.service.warm_up import announced
@@ -337,7 +336,7 @@ def _no_field(name: str, records: Records, source: str) -> str:
     from consumers.config.propose import hint
 
     names = sorted({name for record in records for name in record})
-    of = f"{_count(len(records), 'record')} of {source}"
+    of = f"{counted(len(records), 'record')} of {source}"
     return f"no field {name!r} in {of}; {hint(name, names)}"
 
 
@@ -353,7 +352,7 @@ def _id(
             repeated = _repeated(looked, ID)
             if numbered and repeated > REPEATED * len(looked.records):
                 return _number(looked.records), (
-                    f"{repeated:,} of {_count(len(looked.records), 'record')} have the {ID} of an "
+                    f"{repeated:,} of {counted(len(looked.records), 'record')} have the {ID} of an "
                     f"earlier one, so {ID} is a field like others: `produce` numbers the records; "
                     "--id-field uses another field"
                 )
@@ -405,10 +404,10 @@ def _doubts(looked: Sampled, id_field: str) -> list[str]:
     n, repeated = len(looked.records), _repeated(looked, id_field)
     warnings = []
     if n < FEW_RECORDS:
-        warnings.append(f"{_count(n, 'record')} cannot show what the fields are; give more")
+        warnings.append(f"{counted(n, 'record')} cannot show what the fields are; give more")
     if repeated:
         warnings.append(
-            f"id {id_field}: {repeated:,} of {_count(n, 'record')} have the id of an earlier one; "
+            f"id {id_field}: {repeated:,} of {counted(n, 'record')} have the id of an earlier one; "
             "such a record is predicted, and its label is not learned"
         )
     return warnings
@@ -514,7 +513,7 @@ def _origin(
 ) -> Source:
     from consumers.config.propose import Source
 
-    sample = f"{_count(n, 'record')} of {file.name if file else source}"
+    sample = f"{counted(n, 'record')} of {file.name if file else source}"
     if file is None:
         url = relative(transport or "", output.parent)
         return Source(name, url, source, labels, label, sample, id_field)
@@ -533,7 +532,7 @@ def _explain(
     choice: ModelChoice,
     about_id: str | None,
 ) -> None:
-    typer.echo(f"{source}: {_count(len(records), 'record')} sampled")
+    typer.echo(f"{source}: {counted(len(records), 'record')} sampled")
     width = max(len(field.name) for field in fields)
     for field in fields:
         typer.echo(f"  {field.name:<{width}}  {field.kind or 'left out':<11}  {field.about}")
@@ -559,19 +558,8 @@ def _label_line(label: str, records: Records) -> str:
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
     none = len(records) - len(values)
-    missing = f"; missing in {none:,} of {_count(len(records), 'record')}" if none else ""
-    return f"label {label}: {_count(len(counts), 'class', 'classes')}: {shown}{more}{missing}"
-
-
-def _count(n: int, one: str, many: str = "") -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> _count(1, "record"), _count(1500, "record")
-    ('1 record', '1,500 records')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    missing = f"; missing in {none:,} of {counted(len(records), 'record')}" if none else ""
+    return f"label {label}: {counted(len(counts), 'class', 'classes')}: {shown}{more}{missing}"
 
 
 def _next_steps(

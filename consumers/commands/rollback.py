@@ -65,8 +65,8 @@ def rollback(
 
 
 def _show(cut: RollbackSpan, live: LiveShard, config: Config) -> None:
+    from consumers.base.counts import counted
     from consumers.config.identity import identity_difference
-    from consumers.config.units import counted
 
     view = live.shard.view()
     typer.echo(

@@ -16,7 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumers.config.units import counted
+from consumers.base.counts import counted
 from stream.decision.risk import named
 from stream.evaluate.quality import window_title
 from stream.evaluate.table import KINDS, Column, columns

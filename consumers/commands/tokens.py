@@ -315,8 +315,8 @@ def _show(document: Mapping[str, Any], pair: tuple[Label, Label], most: int) -> 
 
     from rich.console import Console
 
+    from consumers.base.counts import counted
     from consumers.commands.tables import printable
-    from consumers.config.units import counted
     from stream.decision.risk import named
 
     label, against = (printable(named(each)) for each in pair)

@@ -16,10 +16,10 @@ from itertools import pairwise
 from math import isnan
 from typing import Any
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
-from consumers.config.units import counted
 from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 

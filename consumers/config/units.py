@@ -13,11 +13,9 @@ from urllib.parse import unquote
 from consumers.base.secrets import without_login
 
 __all__ = [
-    "counted",
     "duration_ms",
     "duration_text",
     "finite",
-    "first_ones",
     "shown_url",
     "shown_urls",
     "size_bytes",
@@ -29,28 +27,6 @@ _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 
 _SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _QUERY = r"[?&;][^=&;#\s]*=[^&;#\s'\"]+"  # a key of a URL's query, with its value
 _LONGEST_MS = 36_500 * _DURATION_MS["d"]  # a century: sums of it and a timestamp fit int64
-
-
-def counted(n: int, one: str, more: str | None = None) -> str:
-    """A number and its noun; `more` is the plural where an s is not enough.
-
-    Examples
-    --------
-    >>> counted(1, "record"), counted(1200, "record"), counted(2, "entry", "entries")
-    ('1 record', '1,200 records', '2 entries')
-    """
-    return f"{n:,} {one if n == 1 else more or one + 's'}"
-
-
-def first_ones(n: int, one: str) -> str:
-    """The first `n` of something, with its noun.
-
-    Examples
-    --------
-    >>> first_ones(1, "record"), first_ones(1200, "record")
-    ('the first record', 'the first 1,200 records')
-    """
-    return f"the first {one}" if n == 1 else f"the first {counted(n, one)}"
 
 
 def duration_ms(text: str) -> int:

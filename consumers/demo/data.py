@@ -11,10 +11,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+from consumers.base.counts import first_ones
 from consumers.base.errors import ConfigError
 from consumers.config.propose import Source, choose, service_name, toml
 from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
-from consumers.config.units import first_ones
 from consumers.demo.bundled import RECORDS
 
 __all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]

@@ -8,9 +8,10 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING
-from consumers.config.units import counted, shown_url
+from consumers.config.units import shown_url
 from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader

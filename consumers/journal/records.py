@@ -20,11 +20,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.counts import counted
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
-from consumers.config.units import counted
 from consumers.journal.checksum import checksums
 from consumers.shard.outcome import OutputShape
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.counts import counted
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
-from consumers.config.units import counted
 from consumers.offline.feed import field_of
 from stream.data.schema import Kind
 from stream.decision.risk import named

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.config import Config
-from consumers.config.units import counted
 from consumers.offline.feed import LateLabels, field_of
 from consumers.shard.outcome import Outcome
 from consumers.shard.shard import Shard

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.config.units import counted
 from consumers.journal.records import InputsRecord, MovedRecord, mark_of
 from consumers.service.inputs import consumed
 from consumers.snapshots.locate import JournalOrigin, RemainingJournal, locate

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from consumers.base.counts import counted
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
-from consumers.config.units import counted, duration_ms
+from consumers.config.units import duration_ms
 from consumers.journal import records as journal
 from consumers.journal import statistics
 from consumers.journal.model_parts import parts_of

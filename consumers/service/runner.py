@@ -22,6 +22,7 @@ from importlib.metadata import version
 
 from prometheus_client.registry import CollectorRegistry
 
+from consumers.base.counts import counted
 from consumers.base.errors import (
     RESTART,
     FencedError,
@@ -36,7 +37,7 @@ from consumers.base.failpoints import reach
 from consumers.base.health import Health
 from consumers.base.records import Batch, Partition, Uncommitted
 from consumers.config import Config
-from consumers.config.units import counted, duration_ms
+from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile

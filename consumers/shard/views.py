@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from consumers.base.counts import counted
 from consumers.base.records import Outgoing, Partition
-from consumers.config.units import counted
 from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import BudgetView, RiskScores

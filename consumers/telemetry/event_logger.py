@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from operator import itemgetter
 
+from consumers.base.counts import counted
 from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
-from consumers.config.units import counted
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
 from consumers.telemetry.budget import budget_sentence

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
-from consumers.config.units import counted
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, IdentityRecord, InputsRecord, MovedFrom
 from consumers.schemas.translate import Translator

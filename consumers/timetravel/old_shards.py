@@ -14,11 +14,11 @@ from itertools import pairwise
 
 import msgspec
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.failpoints import reach
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.config.units import counted
 from consumers.journal import records as journal
 from consumers.journal.reader import course, entries
 from consumers.journal.records import IdentityRecord, JournalRecord, MovedFrom, MovedRecord

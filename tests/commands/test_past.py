@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.counts import counted
 from consumers.cli import main
 from consumers.config import load
-from consumers.config.units import counted
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
