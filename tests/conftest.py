@@ -18,12 +18,19 @@ from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
 from consumers.transports.kafka.connections import close_abandoned_sockets
+from tests.suite.plugin import Selection, add_options
 
 ROOT = Path(__file__).parents[1]
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--all` and the rest of what `tests/run` knows."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Have signals, sockets and hypothesis as the tests expect them."""
+    config.pluginmanager.register(Selection(config))
     settings.register_profile("untimed", deadline=None)  # the first call of a kernel compiles it
     settings.load_profile("untimed")
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.

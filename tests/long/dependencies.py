@@ -65,7 +65,7 @@ def _passes(python: str, name: str, tests: list[str]) -> bool:
         constraints.write_text("\n".join(floors() if name == "oldest" else []))
         install = [own, "-m", "pip", "install", "--quiet", "--upgrade", "-c", str(constraints)]
         _say(f"{python}, {name}: installing")
-        if subprocess.run([*install, "-e", ".[test]"], cwd=ROOT).returncode:
+        if subprocess.run([*install, "-e", ".[test,test-browser,test-kubernetes,test-polars,spark]"], cwd=ROOT).returncode:
             _say(f"{python}, {name}: DOES NOT INSTALL")
             return False
         listed = subprocess.run(

@@ -21,6 +21,8 @@ from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, chromium, opened
 from tests.web.living import Living, living
 
+pytestmark = pytest.mark.browser
+
 expect.set_options(timeout=1000 * PATIENCE)
 EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 

@@ -15,6 +15,8 @@ from tests.consumers.feeds import phishing
 from tests.consumers.report.test_report import CONFIG
 from tests.web.browser import DESKTOP, PHONE, chromium, opened
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

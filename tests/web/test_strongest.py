@@ -13,6 +13,8 @@ from tests.waiting import PATIENCE
 from tests.web.browser import chromium, opened
 from tests.web.living import Living, living
 
+pytestmark = pytest.mark.browser
+
 expect.set_options(timeout=1000 * PATIENCE)
 EVIL = "<script>window.hit=1</script>"
 MARKUP = "<img src=x onerror=window.hit=1>"

@@ -1,0 +1,1 @@
+"""What `tests/run` does around pytest: environment, checks, kernels, a broker, the day's tests."""

@@ -1,0 +1,63 @@
+"""What is installed for the chosen tests, and which steps are left out."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.suite import steps
+from tests.suite.needs import Chosen, needed
+
+DAY = {"polars", "Playwright", "kubernetes-validate", "Kafka", "Chromium", "Prometheus"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("", DAY),
+        ("--all", DAY | {"pyspark", "Java"}),
+        ("-q --maxfail 3", DAY),
+        ("-m spark", {"pyspark", "Java"}),
+        ("tests/spark", {"pyspark", "Java"}),
+        ("-m 'not kafka and not browser'", DAY - {"Kafka", "Playwright", "Chromium"}),
+        ("tests/web", {"Playwright", "Chromium"}),
+        ("tests/web -m 'not browser'", set()),
+        ("-k test_frames", {"polars"}),
+        ("-k 'test_frames and no_such_word'", set()),
+        ("tests/docker/test_kubernetes.py::test_of_some_name", {"kubernetes-validate"}),
+        ("tests/stream/join", set()),
+    ],
+)
+def test_only_what_the_chosen_tests_need_is_asked_for(arguments: str, names: set[str]) -> None:
+    """By paths, -m, -k and --all."""
+    given = shlex.split(arguments)
+
+    found = needed(Chosen.of(given), everything="--all" in given)
+
+    assert {need.name for need in found} == names
+
+
+def test_step_is_left_out_while_its_inputs_are_the_same(tmp_path: Path, monkeypatch) -> None:
+    """A text, or the content of a file; a step that fails is done again."""
+    monkeypatch.setattr(steps, "DONE", tmp_path / "steps")
+    monkeypatch.setattr(steps, "ROOT", tmp_path)
+    file = tmp_path / "input"
+    file.write_text("1")
+    done: list[int] = []
+
+    def fails() -> None:
+        raise SystemExit("no")
+
+    def again(version: str) -> int:
+        steps.step("one", [file, version], lambda: done.append(1))
+        return len(done)
+
+    assert [again("a"), again("a"), again("b"), again("b")] == [1, 1, 2, 2]
+    file.write_text("2")
+    assert again("b") == 3
+    with pytest.raises(SystemExit):
+        steps.step("one", ["c"], fails)
+    with pytest.raises(SystemExit):
+        steps.step("one", ["c"], fails)
