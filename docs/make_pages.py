@@ -17,15 +17,27 @@ from stream.learner.registry import tables
 DOCS = Path(__file__).parent
 
 
-def main() -> None:
-    """Write each page again."""
+def made() -> dict[Path, str]:
+    """Each of them with its text, from the code of today."""
+    texts = {}
     for name, tabled in (("learners", tables), ("quality", formulas)):
         page = DOCS / f"{name}.md"
-        page.write_text(tabled(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for name, made in (("config", config.page), ("metrics", metrics.page)):
-        (DOCS / f"{name}.md").write_text(made(), encoding="utf-8")
-    for script in (DOCS / "make_join_page.py", DOCS.parent / "docker/grafana/make_dashboards.py"):
-        runpy.run_path(str(script), run_name="__main__")
+        texts[page] = tabled(page.read_text(encoding="utf-8"))
+    for name, text in (("config", config.page()), ("metrics", metrics.page()), ("join", join())):
+        texts[DOCS / f"{name}.md"] = text
+    script = DOCS.parent / "docker/grafana/make_dashboards.py"
+    return texts | runpy.run_path(str(script))["files"]()
+
+
+def join() -> str:
+    """The page of the join, which has a script of its own."""
+    return str(runpy.run_path(str(DOCS / "make_join_page.py"))["page"]())
+
+
+def main() -> None:
+    """Write each of them again."""
+    for path, text in made().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

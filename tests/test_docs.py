@@ -1,25 +1,20 @@
-"""The Python of the documentation runs, and its links lead somewhere."""
+"""What the pages show is what happens: their Python runs, their configurations are valid.
+
+Rules about the pages themselves are in tests/lint.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import runpy
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
-from typer.core import TyperCommand
 
-from consumers.base.errors import DEAD_LETTER_REASONS
-from consumers.cli import application, main
+from consumers.cli import main
 from consumers.codecs.predictions import PredictionEncoder
-from headwater.cli import COMMANDS, MORE
 from stream.data.schema import Label
 from stream.decision.table import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
@@ -60,18 +55,10 @@ def test_example_of_the_readme_prints_what_stands_below_it(tmp_path: Path) -> No
 
 def test_formulas_of_scores_are_those_of_their_table() -> None:
     """docs/quality.md, made from stream/evaluate/table.py; no score is left out."""
-    page = (ROOT / "docs/quality.md").read_text()
+    page = formulas((ROOT / "docs/quality.md").read_text())
 
-    assert page == formulas(page), "run docs/make_pages.py"
     scores = (*SCORES, *RISK_SCORES)
     assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in scores)
-
-
-def test_page_of_the_join_is_made_from_its_table() -> None:
-    """docs/join.md shows each transition; what the page shows is what runs."""
-    made = runpy.run_path(str(ROOT / "docs/make_join_page.py"))["page"]()
-
-    assert (ROOT / "docs/join.md").read_text() == made, "run docs/make_pages.py"
 
 
 CONFIGS = [
@@ -96,117 +83,6 @@ def test_whole_configurations_of_the_documentation_pass_the_check(
 def test_there_is_a_whole_configuration_to_check() -> None:
     """docs/drift.md has one, or the test before would test nothing."""
     assert [param for param in CONFIGS if str(param.id).startswith("drift.md")]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
-    """Files of the repository; other hosts are not asked."""
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
-    missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
-
-    assert missing == []
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors that GitHub makes of the headings of a page.
-
-    Examples
-    --------
-    >>> sorted(anchors("# A `b`-c, d\\n```\\n# no heading\\n```\\n## 3. Ask\\n## 3. Ask\\n"))
-    ['3-ask', '3-ask-1', 'a-b-c-d']
-    """
-    text = re.sub(r"^(`{3,})[^\n]*\n.*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
-    found: list[str] = []
-    for heading in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        found.append(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
-    return {
-        slug if n == found.index(slug) else f"{slug}-{found[:n].count(slug)}"
-        for n, slug in enumerate(found)
-    }
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_anchors_of_links_are_headings_of_their_page(page: Path) -> None:
-    """By GitHub's rule; tests/test_site.py checks those of the site."""
-    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text())
-    inside = [(page.parent / path if path else page, at) for path, at in links if "://" not in path]
-    dead = [
-        f"{path.name}#{at}"
-        for path, at in inside
-        if path.suffix == ".md" and at not in anchors(path.read_text())
-    ]
-
-    assert dead == []
-
-
-def command_lines(text: str) -> Iterator[list[str]]:
-    """The arguments of each `headwater` line in the blocks of a page, fenced or indented.
-
-    Examples
-    --------
-    >>> list(command_lines("    headwater run a.toml --drain   # once"))
-    [['run', 'a.toml', '--drain']]
-    """
-    fenced = re.findall(r"^```(\S*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    blocks = [block for language, block in fenced if language in ("", "sh")]
-    blocks += re.findall(r"(?:^    .*\n?)+", text, re.MULTILINE)
-    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
-        if match := re.match(r" *(?:\$ )?(?:\S*/)?headwater ((?:[a-z]|--).*)", line):
-            yield shlex.split(match[1].split(" | ")[0], comments=True)
-
-
-@cache
-def command(name: str) -> TyperCommand:
-    """The command of this name, with its options."""
-    group = typer.main.get_command(application(name, MORE))
-    return group.commands[name]  # type: ignore[attr-defined]
-
-
-LINES = [
-    pytest.param(given, id=f"{page.name}-{' '.join(given)}")
-    for page in PAGES
-    for given in command_lines(page.read_text())
-]
-
-
-@pytest.mark.parametrize("given", LINES)
-def test_commands_of_the_documentation_exist(given: list[str]) -> None:
-    """With each option that is shown, and a value where it takes one."""
-    name, *arguments = given
-
-    assert name in COMMANDS
-    known = command(name)
-    known.make_parser(known.context_class(known)).parse_args(arguments)
-
-
-def test_figures_of_the_readme_are_those_that_were_measured() -> None:
-    """They stood still while docs/performance.md was written again."""
-    measured = (ROOT / "docs/performance.md").read_text()
-    rows = [[cell.strip() for cell in line.split("|")] for line in measured.splitlines()]
-    by_hand = [float(r[8].split(" ×")[0]) for r in rows if r[2:3] == ["hand-rolled"]]
-    ((beside, seconds),) = [
-        (float(r[3].removesuffix(" ×").replace(",", "")), float(r[4].removesuffix(" µs")))
-        for r in rows
-        if r[1:2] == ["GaussianNB, d = 8"] and r[2].endswith("river")
-    ]
-    (mixture,) = [
-        float(r[4].removesuffix(" µs")) for r in rows if r[1:2] and r[1].startswith("auto, d = 8")
-    ]
-    told = " ".join((ROOT / "README.md").read_text().split())
-
-    assert f"`auto`, which runs seven learners, needs {mixture:.0f} µs" in told
-    assert len(by_hand) >= 3
-    assert f"takes {min(by_hand):.1f} to {max(by_hand):.1f} × as many records a second" in told
-    assert f"in {seconds:.1f} µs, {beside:,.0f} × as fast as river's loop" in told
-
-
-def test_every_reason_of_a_dead_letter_is_explained() -> None:
-    """docs/records.md, and no reason that there is not."""
-    page = (ROOT / "docs/records.md").read_text()
-    rows = page.split("| reason | |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
-
-    assert sorted(row.split("`")[1] for row in rows) == sorted(DEAD_LETTER_REASONS)
 
 
 def test_documented_prediction_has_the_fields_of_one() -> None:

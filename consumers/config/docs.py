@@ -1,6 +1,6 @@
 """docs/config.md, generated from the model: `python -m consumers.config.docs` writes it.
 
-A test asserts that the committed page is the current one.
+`python -m tests.lint generated` compares it with the committed page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the two Grafana dashboards next to this file: `python docker/grafana/make_dashboards.py`.
 
-Rule: a panel has a title, a unit and queries; its kind decides its place and style. A test asserts
-that the committed files are what this script writes.
+Rule: a panel has a title, a unit and queries; its kind decides its place and style.
+`python -m tests.lint generated` compares the committed files with what this script writes.
 """
 
 from __future__ import annotations
@@ -638,7 +638,12 @@ def dashboards() -> dict[str, dict[str, Any]]:
     }
 
 
+def files() -> dict[Path, str]:
+    """Each dashboard's file and its text."""
+    return {FOLDER / name: json.dumps(made, indent=2) + "\n" for name, made in dashboards().items()}
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for name, made in dashboards().items():
-        (FOLDER / name).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")

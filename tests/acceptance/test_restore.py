@@ -18,7 +18,7 @@ import pytest
 from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
-from tests.test_docs import ROOT
+from tests.lint.sources import ROOT
 from tests.waiting import PATIENCE, until
 
 CONFIG = """

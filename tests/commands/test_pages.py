@@ -17,7 +17,7 @@ import pytest
 
 from headwater.cli import main
 from tests.commands.ports import other_port
-from tests.test_docs import ROOT
+from tests.lint.sources import ROOT
 
 PAGES = ROOT / "docs/howto"
 # Only a machine that is slow, or starts a model for the first time, prints these.

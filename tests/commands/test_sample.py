@@ -11,7 +11,8 @@ import pytest
 
 from consumers.cli import main
 from tests.commands.ports import other_port
-from tests.test_docs import ROOT, command_lines
+from tests.lint.docs import command_lines
+from tests.lint.sources import ROOT
 
 # Of the file, so that a change of Python, of the platform or of the code is noticed.
 PAYMENTS = "35c6d91634201923"
@@ -27,7 +28,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_block_of_the_readme_works_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
     """Word for word, without a file at the beginning; only the port of the page is a free one."""
     block = (ROOT / "README.md").read_text().split("## Your own topic in five minutes\n\n")[1]
-    lines = list(command_lines(block.split("\n\n")[0]))
+    lines = [line for _, line in command_lines(block.split("\n\n")[0])]
     shown = {}
 
     for line in lines:

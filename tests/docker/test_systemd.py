@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError, FencedError
-from tests.test_docs import ROOT, command
 
+ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "docker/systemd").iterdir())
 ANALYZE = shutil.which("systemd-analyze")
 
@@ -38,15 +38,6 @@ def test_units_are_valid_and_hardened(tmp_path: Path) -> None:
 
     assert (verified.returncode, verified.stderr) == (0, "")
     assert secured.returncode == 0, secured.stdout[-300:]
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
-def test_commands_of_the_units_exist(unit: Path) -> None:
-    """With their options."""
-    for line in re.findall(r"^ExecStart=\S+/headwater (.*)$", unit.read_text(), re.MULTILINE):
-        name, *arguments = line.split()
-        known = command(name)
-        known.make_parser(known.context_class(known)).parse_args(arguments)
 
 
 def test_service_is_not_restarted_where_that_does_not_help() -> None:

@@ -1,7 +1,7 @@
 """Guards taken out of the code, one at a time, and the tests that must notice.
 
 A mutant is a piece of source and what stands in its place. `tests/long/mutants.py` puts each into
-a copy of the tree and runs its tests there; `test_mutants.py` sees that each piece still exists.
+a copy of the tree and runs its tests there; tests/lint/faults.py sees that each piece still exists.
 
 Not here, because nothing can notice them on this broker: auto-commit switched on (the polling
 client has no group), fsync left out (only a loss of power would tell).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from consumers.base.health import Health
 from consumers.shard.views import DriftView, MonitorView
 from consumers.telemetry.class_names import OTHER, class_names
-from consumers.telemetry.metrics import METRICS, page
+from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.process import counted
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.telemetry.spec import MetricSpec, of_shard
@@ -81,13 +80,6 @@ def test_labels_of_each_series_are_those_documented() -> None:
         family = families[spec.name.removesuffix("_total")]
         assert family.samples
         assert {frozenset(s.labels) - {"le"} for s in family.samples} == {frozenset(spec.labels)}
-
-
-def test_metrics_page_is_the_generated_one() -> None:
-    """`docs/metrics.md` says what the collector exports."""
-    written = Path(__file__).parents[2] / "docs" / "metrics.md"
-
-    assert written.read_text("utf-8") == page(), "run docs/make_pages.py"
 
 
 def test_an_entry_of_the_table_is_all_that_a_metric_of_the_view_needs(

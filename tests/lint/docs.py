@@ -1,0 +1,184 @@
+"""The pages agree with what they link to, with the commands, and with each other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import cache
+from os.path import normpath
+from pathlib import PurePath
+
+import typer
+from typer.core import TyperCommand
+
+from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.cli import application
+from headwater.cli import COMMANDS, MORE
+from tests.lint.sources import ROOT, Finding, Rules, Source, pages, source, under
+
+__all__ = ["RULES", "command_lines", "files"]
+
+
+def units() -> list[Source]:
+    """The services of systemd."""
+    return under("*.service", "docker/systemd")
+
+
+def files() -> list[str]:
+    """The pages and the units."""
+    return [file.path for file in (*pages(), *units())]
+
+
+def linked(page: Source, path: str) -> str:
+    """The file of the tree that a relative link of a page means; itself by an empty one."""
+    return normpath(PurePath(page.path).parent / path) if path else page.path
+
+
+def links(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Links lead to files of the repository; other hosts are not asked."""
+    for page in sources:
+        for found in re.finditer(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.text):
+            if "://" not in found[1] and not (ROOT / linked(page, found[1])).exists():
+                text = f"the link to {found[1]} leads nowhere; name a file relative to the page"
+                yield page.finding(page.at(found.start()), text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub makes of the headings of a page.
+
+    Examples
+    --------
+    >>> sorted(anchors("# A `b`-c, d\\n```\\n# no heading\\n```\\n## 3. Ask\\n## 3. Ask\\n"))
+    ['3-ask', '3-ask-1', 'a-b-c-d']
+    """
+    text = re.sub(r"^(`{3,})[^\n]*\n.*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
+    found: list[str] = []
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.append(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return {
+        slug if n == found.index(slug) else f"{slug}-{found[:n].count(slug)}"
+        for n, slug in enumerate(found)
+    }
+
+
+def headings(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Anchors of links are headings, by GitHub's rule; tests/test_site.py follows the site's."""
+    known = {page.path: anchors(page.text) for page in sources}
+    for page in sources:
+        for found in re.finditer(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.text):
+            path = linked(page, found[1])
+            if "://" in found[1] or not path.endswith(".md"):
+                continue
+            if path not in known and (ROOT / path).exists():  # or else `links` has found it
+                known[path] = anchors(source(path).text)
+            if found[2] not in known.get(path, {found[2]}):
+                text = f"{path} has no heading #{found[2]}; link to one that it has"
+                yield page.finding(page.at(found.start()), text)
+
+
+def command_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and arguments of each `headwater` command in the blocks of a page, fenced or indented.
+
+    Examples
+    --------
+    >>> list(command_lines("\\n    headwater run a.toml --drain   # once"))
+    [(2, ['run', 'a.toml', '--drain'])]
+    """
+    shell = None  # of the block: None outside of blocks
+    lines = enumerate(text.splitlines(), 1)
+    for number, line in lines:
+        if fence := re.match(r"```(\S*)", line):
+            shell = fence[1] in ("", "sh") if shell is None else None
+        elif shell or line.startswith("    "):
+            while line.endswith("\\"):
+                line = f"{line[:-1]} {next(lines)[1]}"
+            if match := re.match(r" *(?:\$ )?(?:\S*/)?headwater ((?:[a-z]|--).*)", line):
+                yield number, shlex.split(match[1].split(" | ")[0], comments=True)
+
+
+def started(unit: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and arguments of each `headwater` command that a unit of systemd starts."""
+    for number, line in enumerate(unit.splitlines(), 1):
+        if match := re.match(r"ExecStart=\S+/headwater (.*)$", line):
+            yield number, match[1].split()
+
+
+@cache
+def command(name: str) -> TyperCommand:
+    """The command of this name, with its options."""
+    group = typer.main.get_command(application(name, MORE))
+    return group.commands[name]  # type: ignore[attr-defined]
+
+
+def refusal(given: Sequence[str]) -> str:
+    """Why there is no such command, or no such option; empty where it may be given."""
+    name, *arguments = given
+    if name not in COMMANDS:
+        return f"there is no command {name!r}"
+    known = command(name)
+    try:
+        known.make_parser(known.context_class(known)).parse_args(list(arguments))
+    except Exception as error:  # of a kind that not all versions of typer name
+        return str(error)
+    return ""
+
+
+def commands(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Commands exist, with each option that is shown, and a value where it takes one."""
+    for file in sources:
+        found = command_lines if file.path.endswith(".md") else started
+        for line, given in found(file.text):
+            if why := refusal(given):
+                shown = f"headwater {shlex.join(given)}"
+                yield file.finding(line, f"{shown}: {why}; show what the command takes")
+
+
+def figures(readme_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
+    """The figures of the README are those that docs/performance.md has."""
+    readme, measured = readme_and_measured
+    rows = [[cell.strip() for cell in line.split("|")] for line in measured.text.splitlines()]
+    by_hand = [float(r[8].split(" ×")[0]) for r in rows if r[2:3] == ["hand-rolled"]]
+    ((beside, seconds),) = [
+        (float(r[3].removesuffix(" ×").replace(",", "")), float(r[4].removesuffix(" µs")))
+        for r in rows
+        if r[1:2] == ["GaussianNB, d = 8"] and r[2].endswith("river")
+    ]
+    (mixture,) = [
+        float(r[4].removesuffix(" µs")) for r in rows if r[1:2] and r[1].startswith("auto, d = 8")
+    ]
+    assert len(by_hand) >= 3, measured.path
+    shown = " ".join(readme.text.split())
+    least, most = min(by_hand), max(by_hand)
+    for piece, sentence in {
+        "runs seven learners": f"`auto`, which runs seven learners, needs {mixture:.0f} µs",
+        "records a second": f"takes {least:.1f} to {most:.1f} × as many records a second",
+        "river's loop": f"in {seconds:.1f} µs, {beside:,.0f} × as fast as river's loop",
+    }.items():
+        if sentence not in shown:
+            text = f"write {sentence!r}, which {measured.path} has measured"
+            yield readme.finding(readme.line_of(piece), text)
+
+
+def reasons(page: Source) -> Iterator[Finding]:
+    """The table of dead letters explains every reason, and no reason that there is not."""
+    head = "| reason | |\n|---|---|\n"
+    line = page.line_of(head)
+    rows = page.text.split(head)[1].split("\n\n")[0].splitlines()
+    explained = [row.split("`")[1] for row in rows]
+    for reason in {*DEAD_LETTER_REASONS} - {*explained}:
+        yield page.finding(line, f"the table has no row of the reason {reason!r}; explain it")
+    for at, reason in enumerate(explained):
+        if reason not in DEAD_LETTER_REASONS or reason in explained[:at]:
+            text = f"{reason!r} is no reason of a dead letter, or explained twice; remove the row"
+            yield page.finding(line + 2 + at, text)
+
+
+RULES: Rules = {
+    links: pages,
+    headings: pages,
+    commands: lambda: [*pages(), *units()],
+    figures: lambda: (source("README.md"), source("docs/performance.md")),
+    reasons: lambda: source("docs/records.md"),
+}
