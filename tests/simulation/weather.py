@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
 from tests.simulation.broker import Clock
 
-__all__ = ["CALM", "DEADLY", "STORMY", "DiedError", "HungError", "Weather"]
+__all__ = ["CALM", "DEADLY", "STORMY", "DiedError", "HungError", "Weather", "until_all"]
 
 # How likely at each call; a commit makes a dozen.
 STORMY: Mapping[str, float] = {
@@ -44,6 +44,17 @@ class DiedError(BaseException):
 
 class HungError(Exception):
     """A call that never returns."""
+
+
+def until_all(kinds: set[str], lives: Iterable[Counter[str]]) -> list[Counter[str]]:
+    """The faults of each of these lives up to the one that completes the kinds."""
+    seen, left = [], set(kinds)
+    for faults in lives:
+        seen.append(faults)
+        left -= faults.keys()
+        if not left:
+            break
+    return seen
 
 
 class Weather:
