@@ -23,6 +23,8 @@ TESTS = ("tests/stream", "tests/consumers", "tests/config", "tests/commands", "t
 FLOOR = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?>=([\w.]+)")
 SHOWN = ("numpy", "scipy", "numba", "river", "kafka-python", "pydantic", "starlette", "uvicorn")
 
+EXTRAS = "test,test-browser,test-kubernetes,test-polars,spark"
+
 
 def main() -> int:
     """Run every set on every Python; 1 where one failed."""
@@ -65,7 +67,7 @@ def _passes(python: str, name: str, tests: list[str]) -> bool:
         constraints.write_text("\n".join(floors() if name == "oldest" else []))
         install = [own, "-m", "pip", "install", "--quiet", "--upgrade", "-c", str(constraints)]
         _say(f"{python}, {name}: installing")
-        if subprocess.run([*install, "-e", ".[test,test-browser,test-kubernetes,test-polars,spark]"], cwd=ROOT).returncode:
+        if subprocess.run([*install, "-e", f".[{EXTRAS}]"], cwd=ROOT).returncode:
             _say(f"{python}, {name}: DOES NOT INSTALL")
             return False
         listed = subprocess.run(
