@@ -60,15 +60,15 @@ def share(of_examples: float) -> int:
     return max(1, round(of_examples * settings().max_examples))
 
 
-def seeds(of_examples: float = 1.0) -> Callable[[Any], Any]:
-    """Decorates a test of `seed` with `given`: each run draws other ones.
+def seeds(of_examples: float = 1.0, **others: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
+    """Decorates a test of `seed`, and maybe others, with `given`: each run draws other ones.
 
     Hypothesis prefers small numbers, and the first is always the simplest: here the seed of the
     run. A seed is not shrunk, because a smaller one is no simpler.
     """
     drawn = st.integers(0, _SEEDS - 1).map(lambda n: (of_run() + n * _SPREAD) % _SEEDS)
     unshrunk = settings(max_examples=share(of_examples), phases=[Phase.explicit, Phase.generate])
-    return lambda test: unshrunk(given(seed=drawn)(test))
+    return lambda test: unshrunk(given(seed=drawn, **others)(test))
 
 
 def _of_commit() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.config.auto import DEFAULTS, FIRST_AUTO, Defaults, auto_of, learner_type, resolved
@@ -57,7 +57,6 @@ def test_auto_is_a_stacked_mixture() -> None:
     st.lists(st.tuples(VALUES, st.sampled_from("ppppqr")), min_size=20, max_size=60),
     st.integers(1, 40),
 )
-@settings(deadline=None, max_examples=15)
 def test_auto_is_at_most_a_constant_worse_than_guessing(stream, run) -> None:
     """Of the mixture ln 10 for its ten experts and ln 5 for the share rates; of the stack ln 3 and
     ln 2; on every stream, with labels at once, beside floored guesses."""
@@ -79,7 +78,7 @@ def test_auto_is_at_most_a_constant_worse_than_guessing(stream, run) -> None:
     assert loss <= min(guesses.values()) + log(10 * 5 * 3 * 2) + 1e-9
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(3))  # always these: the bound leaves room for chance
 def test_auto_is_as_often_right_as_the_last_label_where_runs_come_and_go(seed) -> None:
     """Of 1,000 labels in turn, 98 % and then 40 % are kept, and the others are drawn by chance. The
     share of all labels that stayed is then right of neither."""

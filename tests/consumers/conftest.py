@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -106,13 +107,13 @@ class Service:
 MakeService = Callable[..., Service]
 
 
-@pytest.fixture
-def make_service(tmp_path: Path) -> Iterator[MakeService]:
-    """Make a service on a log of its own; all are closed at the end."""
+@contextmanager
+def making(parent: Path) -> Iterator[MakeService]:
+    """Make services below this directory; all are closed at the end."""
     services: list[Service] = []
 
     def made(kind: str = "memory") -> Service:
-        directory = tmp_path / str(len(services))
+        directory = parent / str(len(services))
         directory.mkdir()
         name = f"{kind}:{uuid4() if kind == 'memory' else directory / 'log.db'}"
         services.append(Service(name, directory))
@@ -121,6 +122,21 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     yield made
     for service in services:
         service.log.close()
+
+
+@pytest.fixture
+def make_service(tmp_path: Path) -> Iterator[MakeService]:
+    """Make a service on a log of its own; all are closed at the end of the test."""
+    with making(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def own_services(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[], AbstractContextManager[MakeService]]:
+    """The same for each example of a property: they are closed at the end of the example."""
+    return lambda: making(tmp_path_factory.mktemp("services"))
 
 
 @pytest.fixture

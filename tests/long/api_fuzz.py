@@ -40,9 +40,9 @@ def main() -> int:
             made["calls of learners"] += count
             broken += found
         state = known(LEARNERS[name]).to_state()
-        count, found = each_damage([(name, state)], options.states)
+        count, found = each_damage([(name, state)], range(options.states))
         made["damaged files"] += count
-        altered, more = each_altered([name], options.states)
+        altered, more = each_altered([name], range(options.states))
         made["damaged states"] += altered
         broken += [*found, *more]
         sys.stdout.write(f"{name}: {len(broken)} broken so far\n")

@@ -18,6 +18,7 @@ from kafka.protocol.consumer.metadata import (
 
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.kafka.assignor import ShardAssignor
+from tests.seed import seeds
 
 JOURNAL = "svc-journal"
 Members = dict[str, Holding]
@@ -68,7 +69,7 @@ def check(members: Members, shards: int, standbys: int) -> None:
                 assert successor == followers(members, shard)[0]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@seeds(0.1)
 def test_successor_of_any_member_has_a_warm_copy(seed) -> None:
     """Members join, leave, and leave two at a time; whoever leaves next, its shards are warm."""
     random = Random(seed)
@@ -85,7 +86,7 @@ def test_successor_of_any_member_has_a_warm_copy(seed) -> None:
             members |= {next(names): Holding() for _ in range(joined)}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@seeds(0.025)
 def test_whatever_members_report_each_shard_has_one_owner(seed) -> None:
     """Claims of several members, of no member, and of shards that do not exist."""
     random = Random(seed)
@@ -117,7 +118,7 @@ def test_shard_that_moves_is_followed_by_its_next_owner_until_it_is_released() -
     assert first["b"].follows[1] == 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@seeds(0.1)
 def test_shard_of_a_living_owner_moves_only_to_a_warm_copy(seed) -> None:
     """Members join, leave and load copies at random. In the end all is balanced, whoever was first,
     and no rebalance that a member asked for was in vain."""
@@ -272,7 +273,7 @@ def test_shares_pass_the_messages_of_the_client() -> None:
     assert group.runs(names[1]) | group.runs(names[2]) == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(0.05)
 def test_processes_of_the_earlier_version_are_in_the_same_group(seed) -> None:
     """Whoever leads: each shard has an owner. Where the earlier one leads, all shards are followed
     by the others; where this one leads, it names the followers."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
@@ -24,6 +24,7 @@ from consumers.transports.kafka.batches import Columns, body, columns_of, one_by
 from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 from tests.consumers.base.test_outgoing import as_columns
+from tests.seed import seeds
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20
@@ -69,14 +70,12 @@ def batches(records: Sequence[Outgoing], compression: int = 0, size: int = 2**18
     return [closed(builder) for builder, _ in made]
 
 
-@settings(max_examples=80, deadline=None)
 @given(records_of_a_partition, CODES, st.integers(61, 2000))
 def test_batches_are_those_the_client_builds(records, compression, size) -> None:
     """Same bytes, same cuts, whatever keys, values, headers and clocks."""
     assert batches(records, compression, size) == list(appended(records, compression, size))
 
 
-@settings(max_examples=80, deadline=None)
 @given(records_of_a_partition, CODES, st.integers(61, 2000))
 def test_batches_of_columns_are_those_the_client_builds(records, compression, size) -> None:
     """The same for columns, whose records have keys, values and times, and no headers."""
@@ -92,7 +91,6 @@ def columns(batch: DefaultRecordBatch, key_header: str | None = None) -> Columns
     return columns_of([batch], [body(batch)], key_header)
 
 
-@settings(max_examples=80, deadline=None)
 @given(records_of_a_partition, CODES, st.booleans())
 def test_columns_are_the_records_the_client_reads(records, compression, appends) -> None:
     """Also where the broker has set the time."""
@@ -106,7 +104,6 @@ def test_columns_are_the_records_the_client_reads(records, compression, appends)
         assert list(map(len, found)) == [len(records)] * 4
 
 
-@settings(max_examples=80, deadline=None)
 @given(records_of_a_partition, CODES, st.sampled_from(["a", "é", ""]))
 def test_keys_from_headers_are_those_the_client_reads(records, compression, name) -> None:
     """The first header of the name, where a record has one and a value."""
@@ -200,7 +197,7 @@ def logged(rng: random.Random, committed: float = 0.6) -> tuple[bytes, list[Simp
 
 @pytest.mark.parametrize("committed", [0.6, 1.0])
 @pytest.mark.parametrize("level", list(IsolationLevel))
-@pytest.mark.parametrize("seed", range(12))
+@seeds(0.1)
 def test_partition_is_taken_as_the_client_takes_it(seed, level, committed) -> None:
     """The same records, calls and positions, from any offset, in pieces of any size."""
     rng = random.Random(seed)
@@ -231,7 +228,7 @@ def test_partition_is_taken_as_the_client_takes_it(seed, level, committed) -> No
     assert taken(_PartitionColumns) == taken(Fetcher.PartitionRecords)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(0.25)
 def test_any_damage_is_found_where_the_client_finds_it(seed) -> None:
     """A byte of a log is changed, or its end is missing. The same records come before the error.
     Only markers are between the two positions, because the client passes those sooner. Offsets
@@ -292,7 +289,6 @@ def test_batches_of_old_formats_are_read_between_new_ones(magics) -> None:
     assert chunk.timestamps == [9 if magic else -1 for magic in magics]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(records_of_a_partition, CODES, st.booleans(), st.integers(0, 3)), max_size=6
@@ -315,7 +311,7 @@ def test_many_batches_are_read_as_each_alone(drawn) -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@seeds(0.25)
 def test_batches_before_one_with_a_damaged_record_are_read(seed) -> None:
     """Its checksum is right, as of a producer with an error. The client finds the same."""
     rng = random.Random(seed)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import trustme
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaConfigurationError, KafkaConnectionError, KafkaTimeoutError
@@ -150,7 +149,6 @@ timeouts = st.fixed_dictionaries(
 )
 
 
-@hypothesis_settings(max_examples=500)
 @given(timeouts)
 def test_timeouts_are_compared_as_they_take_effect(options: dict[str, int]) -> None:
     """Accepted exactly where every client has what exactly once and the client itself ask for."""

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consumers.base.cells import ByteCells
@@ -56,7 +56,6 @@ def same(found: Columns, expected: Columns) -> bool:
     return list(found.rows()) == list(expected.rows())
 
 
-@settings(max_examples=400)
 @given(records=st.lists(st.tuples(TIMES, CELLS, CELLS), min_size=1, max_size=40))
 def test_arrays_are_written_and_read_as_lists_are(records) -> None:
     times, keys, values = map(list, zip(*records, strict=True))
@@ -103,7 +102,6 @@ def test_headers_are_read_one_by_one() -> None:
     assert unpacked(batch.data, "f", 2).headers == [b"[]", None]
 
 
-@settings(max_examples=1500)
 @given(
     records=st.lists(st.tuples(INT64, CELLS, CELLS), min_size=1, max_size=20),
     changes=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=4),

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import TransportError
@@ -172,7 +172,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
 @given(steps=STEPS)
 def test_any_history_of_a_partition_is_a_list_without_its_front(
     steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

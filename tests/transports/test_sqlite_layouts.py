@@ -21,6 +21,7 @@ from consumers.transports.sqlite.batches import (
 )
 from consumers.transports.sqlite.file import _fit
 from consumers.transports.sqlite.log import SqliteLog
+from tests.seed import seeds
 
 FEED, OTHER = Partition("feed", 0), Partition("feed", 1)
 
@@ -181,7 +182,7 @@ def test_damaged_batch_is_one_clear_line(log: SqliteLog, path: str, damage: byte
     log.append([Outgoing("feed", None, b"y", partition=0)])  # no transaction stays open
 
 
-@pytest.mark.parametrize("seed", range(40))
+@seeds()
 def test_records_that_fit_are_counted_as_one_by_one(seed) -> None:
     """By bytes and number, with headers and without, and at least one where that is asked for."""
     rng = random.Random(seed)

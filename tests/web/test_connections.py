@@ -23,6 +23,7 @@ from consumers.web.access import WebConfig
 from consumers.web.app import Server, application
 from consumers.web.connections import Connection, Connections
 from consumers.web.limits import HEAD_BYTES, Limited
+from tests.seed import seeds
 from tests.waiting import PATIENCE, until
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -241,25 +242,25 @@ def test_places_are_a_quarter_of_the_files_that_may_be_open(
     assert found == [256, 40, 8, 256, 256]
 
 
-def test_connections_never_exceed_their_limit_whatever_comes() -> None:
+@seeds(0.5)
+def test_connections_never_exceed_their_limit_whatever_comes(seed) -> None:
     """Random arrivals, ends, admissions and pages: an honest address keeps its one connection."""
-    for seed in range(200):
-        random, limit = Random(seed), 8
-        table = Connections(limit, Counter())
-        ours = table.enter("us", lambda: None)
-        table.admit(ours)
-        crowd: list[Connection] = []
-        for _ in range(200):
-            open_ = [each for each in crowd if not each.ended]
-            what = random.random()
-            if what < 0.6 or not open_:
-                crowd.append(table.enter(random.choice("abc"), lambda: None))
-            elif what < 0.8:
-                table.leave(random.choice(open_))
-            else:
-                one = random.choice(open_)
-                table.admit(one)
-                one.live = random.random() < 0.5 and sum(e.live for e in open_) < limit // 2
+    random, limit = Random(seed), 8
+    table = Connections(limit, Counter())
+    ours = table.enter("us", lambda: None)
+    table.admit(ours)
+    crowd: list[Connection] = []
+    for _ in range(200):
+        open_ = [each for each in crowd if not each.ended]
+        what = random.random()
+        if what < 0.6 or not open_:
+            crowd.append(table.enter(random.choice("abc"), lambda: None))
+        elif what < 0.8:
+            table.leave(random.choice(open_))
+        else:
+            one = random.choice(open_)
+            table.admit(one)
+            one.live = random.random() < 0.5 and sum(e.live for e in open_) < limit // 2
 
-            assert len(table) <= limit
-            assert not ours.ended, seed
+        assert len(table) <= limit
+        assert not ours.ended

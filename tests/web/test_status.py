@@ -36,6 +36,7 @@ from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally
 from stream.join.reporters import ReportersView, ReporterView
+from tests.seed import seeds
 from tests.telemetry.views import KEYS, quality, view
 from tests.web.test_page import PREDICTION
 
@@ -131,7 +132,7 @@ def expanded(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return true, predicted
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(0.1)
 def test_scores_are_scikit_learns(seed: int) -> None:
     """The row of each name is that score, of the model and of the baselines."""
     confusion = counts(4, seed)
@@ -160,7 +161,7 @@ def test_scores_are_scikit_learns(seed: int) -> None:
     assert "ROC AUC" not in shown, "where no posteriors are kept"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(0.1)
 def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
     """Precision, recall and F1 from the counts, to the digits that are shown."""
     confusion = counts(4, seed)

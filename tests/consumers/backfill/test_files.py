@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.backfill.engines import local
@@ -20,6 +20,7 @@ from consumers.config import parse
 from stream import MixedNB
 from tests.consumers.backfill.histories import fits, same_up_to_rounding
 from tests.consumers.backfill.test_logs import learner_of
+from tests.seed import share
 
 N = 600
 START = 1_700_000_000_000
@@ -53,10 +54,10 @@ def rows():
     return out
 
 
-@pytest.fixture
-def config(tmp_path):
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
     """A service that reads these records."""
-    return parse(CONFIG.format(directory=tmp_path))
+    return parse(CONFIG.format(directory=tmp_path_factory.mktemp("service")))
 
 
 def as_parquet(path: Path, rows, groups: int = 50) -> str:
@@ -116,16 +117,12 @@ def test_splits_are_whole_row_groups(config, rows, tmp_path) -> None:
 
 
 @given(cut=st.integers(1, N - 1), groups=st.integers(7, 300), size=st.integers(1, 400))
-@settings(
-    max_examples=10,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=share(0.025))
 def test_until_ends_the_history_in_the_middle_of_a_split(
-    config, rows, tmp_path, cut, groups, size
+    config, rows, tmp_path_factory, cut, groups, size
 ) -> None:
     """Records at that time or later are not learned."""
-    place = as_parquet(tmp_path / "h.parquet", rows, groups)
+    place = as_parquet(tmp_path_factory.mktemp("history") / "h.parquet", rows, groups)
     found = model(config, place, until=START + 1000 * cut, size=size)
 
     same_up_to_rounding(learner_of(found), expected(rows[:cut]))

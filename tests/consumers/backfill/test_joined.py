@@ -18,6 +18,7 @@ from stream import GaussianNB
 from tests.consumers.feeds import NOW
 from tests.consumers.snapshots.test_snapshots_trimmed import Trimmed
 from tests.consumers.timetravel.moved import FEATURES, PARTITIONS, Service, keyed
+from tests.seed import seeds
 
 
 def merged(service: Service, shards: int, log: object = None) -> tuple[int, int]:
@@ -63,13 +64,14 @@ def learned(records: list[Outgoing], shards: int, number: int) -> GaussianNB:
     return model
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_merged_service_has_learned_what_the_old_shards_have(tmp_path: Path, seed: int) -> None:
+@seeds(0.015)
+def test_merged_service_has_learned_what_the_old_shards_have(tmp_path_factory, seed: int) -> None:
     """Each labelled record once, also where the counterpart comes after the move; the inputs need
     only what waits."""
     random = Random(seed)
     old, new = random.choice([(4, 2), (8, 4), (8, 1), (2, 1), (3, 1), (8, 2)])
-    service = Service(tmp_path / "svc", random.choice(("memory", "sqlite")), old)
+    directory = tmp_path_factory.mktemp("svc")
+    service = Service(directory / "svc", random.choice(("memory", "sqlite")), old)
     expired, kept = good(0, 100), good(100, 200)
     now, then = held_back(kept, random)
     service.log.append(expired)

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from consumers.backfill.learn import learned
@@ -25,6 +24,7 @@ from tests.consumers.backfill.histories import (
     written,
 )
 from tests.consumers.feeds import NOW
+from tests.seed import seeds
 
 N = 400
 KNN = 'type = "KNNClassifier"\nwindow = 50'
@@ -39,25 +39,30 @@ def service(make_service):
     return service
 
 
-@pytest.fixture
-def live(make_service):
+@pytest.fixture(scope="module")
+def history(own_services):
+    """The same for all examples of a property, which only read it."""
+    with own_services() as make_service:
+        service = make_service("sqlite")
+        written(service, N, seed=1)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def live(own_services):
     """A service that has learned the same history record by record."""
-    service = make_service()
-    written(service, N, seed=1)
-    service.run(features=FEATURES, max_records=5000)
-    return service.rebuilt(features=FEATURES, max_records=5000).shard
+    with own_services() as make_service:
+        service = make_service()
+        written(service, N, seed=1)
+        service.run(features=FEATURES, max_records=5000)
+        return service.rebuilt(features=FEATURES, max_records=5000).shard
 
 
-@given(size=SPLITS, seed=st.integers())
-@settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_any_splits_in_any_order_give_what_a_service_learns(service, live, size, seed) -> None:
+@seeds(0.03, size=SPLITS)
+def test_any_splits_in_any_order_give_what_a_service_learns(history, live, size, seed) -> None:
     """Early and late labels, duplicates and garbage: all as in the service. Where splits end
     changes at most the last digits, and the order in which they are learned changes nothing."""
-    of = plan(service, size=size)
+    of = plan(history, size=size)
     found = learned(of, fits(of))
     again = learned(of, fits(of, seed))
 

@@ -13,6 +13,7 @@ from consumers.backfill.learn import learned
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from tests.consumers.backfill.histories import backfilled, fits, plan
+from tests.seed import seeds
 
 T0 = 1_700_000_000_000
 MINUTE, DAY = 60_000, 86_400_000
@@ -135,23 +136,24 @@ def test_observation_without_a_time_has_that_of_its_partition(make_service, size
     assert mine == expected
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_any_cut_learns_what_a_service_learns(make_service, seed) -> None:
+@seeds(0.02)
+def test_any_cut_learns_what_a_service_learns(own_services, seed) -> None:
     """Delays around the horizon, repeated labels, gaps of hours, and any two cuts."""
-    rng = np.random.default_rng(seed)
-    records, at = [], T0
-    for i in range(150):
-        at += int(rng.choice([1000, 20_000, 3 * MINUTE, 90 * MINUTE], p=[0.5, 0.3, 0.19, 0.01]))
-        records.append(("obs", f"r{i}", at, None))
-        for _ in range(int(rng.choice([0, 1, 2], p=[0.1, 0.8, 0.1]))):
-            delay = int(rng.choice([-2 * MINUTE, 1000, 30 * MINUTE, 59 * MINUTE, 70 * MINUTE]))
-            records.append(("ans", f"r{i}", at + delay, "xy"[i % 2]))
-    records.sort(key=lambda record: record[2])
-    until, as_of = (int(rng.integers(T0 + 10 * MINUTE, at)) for _ in range(2))
-    options = {"until": until, "as_of": as_of, "size": int(rng.integers(5, 100))}
-    mine, expected = both(make_service, records, HOUR, **options)
+    with own_services() as make_service:
+        rng = np.random.default_rng(seed)
+        records, at = [], T0
+        for i in range(150):
+            at += int(rng.choice([1000, 20_000, 3 * MINUTE, 90 * MINUTE], p=[0.5, 0.3, 0.19, 0.01]))
+            records.append(("obs", f"r{i}", at, None))
+            for _ in range(int(rng.choice([0, 1, 2], p=[0.1, 0.8, 0.1]))):
+                delay = int(rng.choice([-2 * MINUTE, 1000, 30 * MINUTE, 59 * MINUTE, 70 * MINUTE]))
+                records.append(("ans", f"r{i}", at + delay, "xy"[i % 2]))
+        records.sort(key=lambda record: record[2])
+        until, as_of = (int(rng.integers(T0 + 10 * MINUTE, at)) for _ in range(2))
+        options = {"until": until, "as_of": as_of, "size": int(rng.integers(5, 100))}
+        mine, expected = both(make_service, records, HOUR, **options)
 
-    assert mine == expected
+        assert mine == expected
 
 
 def test_what_waits_is_bounded_and_the_rest_is_counted(make_service) -> None:

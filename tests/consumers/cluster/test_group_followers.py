@@ -7,6 +7,7 @@ the rules of the leader.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from consumers.transports import open_log
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.protocol import Assigned
 from tests.consumers.sharded import Sharded
+from tests.seed import seeds
 from tests.waiting import until
 
 
@@ -121,16 +123,45 @@ def predicted(service: Sharded) -> list[str]:
     return [json.loads(value or b"")["id"] for chunk in found for value in chunk.values]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_whoever_comes_goes_or_hangs_each_prediction_is_made_once(
-    tmp_path, caplog, monkeypatch: pytest.MonkeyPatch, seed
-) -> None:
-    """A process that hangs goes on with shards that others have taken over, and is fenced."""
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks come soon."""
     monkeypatch.setattr(standby, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(group, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(group, "GRACE_SECONDS", 60.0)  # by then a process that hung knows
-    caplog.set_level("INFO", logger="headwater")
-    random = Random(seed)
+
+
+class Heard(logging.Handler):
+    """The lines that were logged, while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._logger = logging.getLogger("headwater")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def __enter__(self) -> Heard:
+        self._before = self._logger.level
+        self._logger.setLevel(logging.INFO)
+        self._logger.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._before)
+
+
+@seeds(0.03)
+def test_whoever_comes_goes_or_hangs_each_prediction_is_made_once(tmp_path_factory, seed) -> None:
+    """A process that hangs goes on with shards that others have taken over, and is fenced."""
+    with Heard() as heard:
+        comes_and_goes(tmp_path_factory.mktemp("group"), Random(seed), heard)
+
+
+def comes_and_goes(tmp_path: Path, random: Random, heard: Heard) -> None:
+    """Ten changes of the group."""
     shards, standbys = random.randint(1, 4), random.choice([0, 1, 1, 2])
     service = Sharded(tmp_path, shards)
     processes = Processes(service, tmp_path, standbys)
@@ -139,20 +170,20 @@ def test_whoever_comes_goes_or_hangs_each_prediction_is_made_once(
     try:
         for _ in range(10):
             if len(processes.members) < 2 or random.random() < 0.4:
-                seen = len(caplog.records) if processes.members else None
+                seen = len(heard.lines) if processes.members else None
                 processes.start()
                 until(processes.warm)
-                said = [] if seen is None else [r.getMessage() for r in caplog.records[seen:]]
+                said = [] if seen is None else heard.lines[seen:]
                 assert not [line for line in said if line.endswith("it is loaded")]
             else:
                 name = random.choice(sorted(processes.members))
-                lost, seen = processes.held[name].runs, len(caplog.records)
+                lost, seen = processes.held[name].runs, len(heard.lines)
                 hangs = random.random() < 0.5
                 if not hangs:
                     processes.members[name].end()
                 ended.append(processes.leave(name))
                 until(processes.warm)
-                said = [r.getMessage() for r in caplog.records[seen:]]
+                said = heard.lines[seen:]
                 for shard in lost:
                     (start,) = [
                         m for m in said if m.startswith(f"shard {shard} was assigned to this")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from random import Random
 
@@ -21,6 +22,7 @@ from consumers.transports import open_log
 from tests.consumers.sharded import Sharded, Watched
 from tests.consumers.snapshots.test_snapshots_forged import followed as entered
 from tests.consumers.snapshots.test_snapshots_forged import shifted
+from tests.seed import seeds
 from tests.waiting import PATIENCE, until
 
 Follow = Callable[..., tuple[Follower, list[Standby]]]
@@ -52,8 +54,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standby, "PAUSE_SECONDS", 0.02)
 
 
-@pytest.fixture
-def follow(quick: None) -> Iterator[Follow]:
+@contextmanager
+def following() -> Iterator[Follow]:
     """Follow all shards of a service, its logs meeting an obstacle that is cleared at the end."""
     followers: list[Follower] = []
     obstacles: list[Obstacle] = []
@@ -76,6 +78,13 @@ def follow(quick: None) -> Iterator[Follow]:
         each.gone.set()
     for follower in followers:
         follower.close()
+
+
+@pytest.fixture
+def follow(quick: None) -> Iterator[Follow]:
+    """The same for a test."""
+    with following() as begin:
+        yield begin
 
 
 def last(service: Sharded, shard: int) -> int:
@@ -406,18 +415,24 @@ def test_a_followed_shard_that_does_not_replay_is_not_taken_over(ran, caplog) ->
     assert "live at journal record" in caplog.text
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("quick")
+@seeds(0.01)
 def test_whatever_happens_a_standby_hands_over_a_model_of_the_journal(
-    tmp_path, follow, monkeypatch: pytest.MonkeyPatch, seed
+    tmp_path_factory, seed
 ) -> None:
     """Commits, reads that fail and takeovers at random, slices of any length: each model handed
     over is that of the journal at its position, bit for bit."""
     random = Random(seed)
-    monkeypatch.setattr(standby, "LANES", random.randint(1, 3))
-    monkeypatch.setattr(standby, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(standby, "SLICE_OFFSETS", random.randint(1, 5))
-    service = Sharded(tmp_path, 3)
-    fate = Random(seed)
+    service = Sharded(tmp_path_factory.mktemp("sharded"), 3)
+    with pytest.MonkeyPatch.context() as patched, following() as follow:
+        patched.setattr(standby, "LANES", random.randint(1, 3))
+        patched.setattr(standby, "SLICE_SECONDS", 0.0)
+        patched.setattr(standby, "SLICE_OFFSETS", random.randint(1, 5))
+        hands_over(service, follow, random, fate=Random(seed))
+
+
+def hands_over(service: Sharded, follow: Follow, random: Random, fate: Random) -> None:
+    """Compare each model that is released with the journal."""
 
     def meets(name: str, *_: object) -> None:
         if name in ("read", "end_offsets", "describe") and fate.random() < 0.02:

@@ -17,6 +17,7 @@ from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObser
 from consumers.codecs.rows import joined
 from stream import Schema
 from tests.consumers.arrow_tables import KINDS, table, written
+from tests.seed import seeds
 
 pa = pytest.importorskip("pyarrow")
 
@@ -46,7 +47,7 @@ def rejected(value: bytes | None, most: int = MOST, schema: Schema = PLAIN) -> t
     return error.value.reason, error.value.detail
 
 
-@pytest.mark.parametrize("seed", range(80))
+@seeds(0.5)
 def test_columns_are_the_rows_decoded_one_by_one(seed: int) -> None:
     """However the table is cut, packed and typed; and the rows as JSON records say the same."""
     random, n = Random(seed), Random(seed).choice([0, 1, 2, 30])

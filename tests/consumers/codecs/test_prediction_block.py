@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.records import Partition
@@ -83,7 +83,6 @@ def one_by_one(block: PredictionBlock) -> list[bytes]:
     return out
 
 
-@settings(max_examples=400, deadline=None)
 @given(blocks())
 def test_block_has_the_bytes_of_single_predictions(block) -> None:
     """Whatever ids, labels, probabilities and decisions."""

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
@@ -54,7 +54,6 @@ def test_hostile_cells_at_once_are_those_one_by_one(cell) -> None:
         columns_of(cells)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(st.lists(number | st.sampled_from(HOSTILE), max_size=12))
 def test_drawn_cells_at_once_are_those_one_by_one(cells) -> None:
     """Numbers are the nearest floats, as Python's."""
@@ -75,7 +74,6 @@ whole = st.lists(in_rows, min_size=3, max_size=3)
 table = st.lists(whole | whole | whole | st.lists(in_rows, max_size=4), max_size=30)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(rows=table, at_once=st.sampled_from([1, 3, 1000]), sampled=st.sampled_from([1, 3, 1000]))
 def test_hostile_files_are_read_alike_by_columns_and_by_rows(
     tmp_path_factory, rows, at_once, sampled

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
@@ -94,7 +94,12 @@ def test_value_is_what_it_would_be_in_a_json_file(
     json.dumps(found)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each example of a property writes its files over those of the one before."""
+    return tmp_path_factory.mktemp("examples")
+
+
 @given(
     records=st.lists(
         st.fixed_dictionaries(
@@ -111,7 +116,7 @@ def test_value_is_what_it_would_be_in_a_json_file(
     name=st.sampled_from(sorted(WRITERS)),
 )
 def test_table_is_read_as_it_was_written(
-    tmp_path: Path, records: list[dict[str, Any]], name: str
+    folder: Path, records: list[dict[str, Any]], name: str
 ) -> None:
     """In any number of row groups and batches."""
     schema = pa.schema(
@@ -123,7 +128,7 @@ def test_table_is_read_as_it_was_written(
             ("at", pa.timestamp("us", "UTC")),
         ]
     )
-    WRITERS[name](pa.Table.from_pylist(records, schema), tmp_path / name)
+    WRITERS[name](pa.Table.from_pylist(records, schema), folder / name)
 
     expected = [
         {
@@ -133,7 +138,7 @@ def test_table_is_read_as_it_was_written(
         }
         for record in records
     ]
-    assert list(read_records(tmp_path / name)) == expected
+    assert list(read_records(folder / name)) == expected
 
 
 def test_time_of_another_zone_is_the_same_moment(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
@@ -246,7 +246,12 @@ def test_option_that_is_not_valid_is_one_line(wrong: dict[str, str], said: str |
         Options(**wrong)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each example of a property writes its files over those of the one before."""
+    return tmp_path_factory.mktemp("examples")
+
+
 @given(
     rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=8),
     sep=st.sampled_from(",;\t|"),
@@ -255,7 +260,7 @@ def test_option_that_is_not_valid_is_one_line(wrong: dict[str, str], said: str |
     encoding=st.sampled_from(ENCODINGS),
 )
 def test_table_is_read_as_it_was_written_in_any_dialect(
-    tmp_path: Path, rows: list[list[str]], sep: str, quoting: int, end: str, encoding: str
+    folder: Path, rows: list[list[str]], sep: str, quoting: int, end: str, encoding: str
 ) -> None:
     """By Python's own writer, which is another program than the reader's guesses."""
     out = io.StringIO()
@@ -267,7 +272,7 @@ def test_table_is_read_as_it_was_written_in_any_dialect(
     assume(out.getvalue())
     # Bytes of such characters in a row are no Western text, or even UTF-8.
     assume(encoding != "cp1252" or not re.search("[é€]{2}", out.getvalue()))
-    path = tmp_path / "a.csv"
+    path = folder / "a.csv"
     path.write_bytes(out.getvalue().encode(encoding))
     types = dict.fromkeys(header, "text")
 
@@ -278,11 +283,10 @@ def test_table_is_read_as_it_was_written_in_any_dialect(
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(st.sampled_from(WESTERN + "abc, \n"), min_size=1, max_size=200))
-def test_western_text_is_read_right_or_refused(tmp_path: Path, text: str) -> None:
+def test_western_text_is_read_right_or_refused(folder: Path, text: str) -> None:
     """Never as something else, in UTF-8 and in Windows-1252."""
-    path = tmp_path / "a.jsonl"
+    path = folder / "a.jsonl"
     line = json.dumps({"t": text}, ensure_ascii=False)
     for encoding in ("utf-8", "cp1252"):
         path.write_bytes(line.encode(encoding))
@@ -303,7 +307,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     records=st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=6),
     indent=st.sampled_from([None, 1]),
@@ -311,7 +314,7 @@ VALUES = st.recursive(
     size=st.sampled_from([1, 7, 1 << 16]),
 )
 def test_array_is_read_as_the_lines_would_be(
-    tmp_path: Path,
+    folder: Path,
     records: list[dict[str, object]],
     indent: int | None,
     ascii_only: bool,
@@ -320,7 +323,7 @@ def test_array_is_read_as_the_lines_would_be(
     """With windows of any size over the text."""
     from consumers.files.formats import json as array
 
-    path, lines = tmp_path / "a.json", tmp_path / "b.json"
+    path, lines = folder / "a.json", folder / "b.json"
     path.write_text(json.dumps(records, indent=indent, ensure_ascii=ascii_only), encoding="utf-8")
     lines.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
     before, array.CHUNK = array.CHUNK, size

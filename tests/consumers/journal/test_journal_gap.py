@@ -16,11 +16,11 @@ from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
 from tests.consumers.service.test_inputs import Elected, keys, looking, ran_once
 from tests.consumers.timetravel.test_rollback_inputs import rolled_back
+from tests.seed import seeds
 from tests.topics import cut, delete, remake
 
 JOURNAL = Partition("svc-journal", 0)
 KINDS = ["memory", "sqlite"]
-DRAWN = 4
 SEEN = "has lost its newest records while the service ran: .* Restore the journal topic, or give"
 LATE = "has lost records while the service ran: .* Start it again: it continues from its snapshot"
 ONCE = {b"%d" % i: 1 for i in range(300)}
@@ -78,32 +78,36 @@ def fingerprint(service: Service) -> str:
     return rebuild(config, service.log, found, open_store(config), end=end).shard.fingerprint()
 
 
-@pytest.fixture
-def undisturbed(make_service: MakeService) -> str:
+@pytest.fixture(scope="module")
+def undisturbed(own_services) -> str:
     """The state where nothing was lost."""
-    service = make_service()
-    fill(service.log, phishing(300))
-    service.run()
-    return service.fingerprint()
+    with own_services() as make_service:
+        service = make_service()
+        fill(service.log, phishing(300))
+        service.run()
+        return service.fingerprint()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(DRAWN))
+@seeds(0.01)
 def test_loss_that_an_election_shows_ends_the_run_and_a_restored_journal_goes_on(
-    make_service, undisturbed, kind, seed
+    own_services, undisturbed, kind, seed
 ) -> None:
     """Nothing is committed after it, and the state with the lost records is kept."""
-    loss = Loss(make_service, kind, seed, elected=True)
-    loss.run(SEEN)
-    service = loss.service
+    with own_services() as make_service:
+        loss = Loss(make_service, kind, seed, elected=True)
+        loss.run(SEEN)
+        service = loss.service
 
-    assert seqs(service) == [*range(loss.after + 1 - loss.count)]
-    assert keys(service).total() == len(keys(service)) == sum(e.predictions for e in commits(loss))
-    assert service.snapshots()[-1].name == f"snap-{loss.after + 1:020d}.hws"
-    loss.restore()
-    service.run()
-    assert keys(service) == ONCE
-    assert service.fingerprint() == fingerprint(service) == undisturbed
+        assert seqs(service) == [*range(loss.after + 1 - loss.count)]
+        assert (
+            keys(service).total() == len(keys(service)) == sum(e.predictions for e in commits(loss))
+        )
+        assert service.snapshots()[-1].name == f"snap-{loss.after + 1:020d}.hws"
+        loss.restore()
+        service.run()
+        assert keys(service) == ONCE
+        assert service.fingerprint() == fingerprint(service) == undisturbed
 
 
 def commits(loss: Loss) -> list[journal.CommitRecord]:
@@ -113,43 +117,45 @@ def commits(loss: Loss) -> list[journal.CommitRecord]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(DRAWN))
+@seeds(0.01)
 def test_loss_that_the_next_commit_finds_ends_the_run_and_its_snapshot_goes_on(
-    make_service, undisturbed, kind, seed
+    own_services, undisturbed, kind, seed
 ) -> None:
     """The journal has a gap then. What comes before it is in the snapshot."""
-    loss = Loss(make_service, kind, seed, elected=False)
-    loss.run(LATE)
-    service, last = loss.service, loss.after - loss.count
+    with own_services() as make_service:
+        loss = Loss(make_service, kind, seed, elected=False)
+        loss.run(LATE)
+        service, last = loss.service, loss.after - loss.count
 
-    assert seqs(service) == [*range(last + 1), loss.after + 1]
-    service.run()
-    assert keys(service) == ONCE
-    assert fingerprint(service) == undisturbed
+        assert seqs(service) == [*range(last + 1), loss.after + 1]
+        service.run()
+        assert keys(service) == ONCE
+        assert fingerprint(service) == undisturbed
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(DRAWN))
+@seeds(0.01)
 def test_journal_with_a_gap_is_rolled_back_where_no_snapshot_reaches_over_it(
-    make_service, kind, seed
+    own_services, kind, seed
 ) -> None:
     """The error names the position. What was learned since is lost, but nothing is doubled."""
-    loss = Loss(make_service, kind, seed, elected=False)
-    loss.run(LATE)
-    service, gap = loss.service, loss.after - loss.count + 1
-    service.run()
-    for path in service.snapshots():
-        if int(path.stem[5:]) > gap:
-            path.unlink()
-    with pytest.raises(JournalLostError, match=rf"rollback --to {gap}; or give .* a new name"):
+    with own_services() as make_service:
+        loss = Loss(make_service, kind, seed, elected=False)
+        loss.run(LATE)
+        service, gap = loss.service, loss.after - loss.count + 1
         service.run()
-    rolled_back(service, gap)
-    service.snapshots()[-1].unlink()  # the journal alone says it too
-    model = fingerprint(service)
+        for path in service.snapshots():
+            if int(path.stem[5:]) > gap:
+                path.unlink()
+        with pytest.raises(JournalLostError, match=rf"rollback --to {gap}; or give .* a new name"):
+            service.run()
+        rolled_back(service, gap)
+        service.snapshots()[-1].unlink()  # the journal alone says it too
+        model = fingerprint(service)
 
-    service.run()
-    assert keys(service) == ONCE
-    assert fingerprint(service) == model == service.fingerprint()
+        service.run()
+        assert keys(service) == ONCE
+        assert fingerprint(service) == model == service.fingerprint()
 
 
 def test_rollback_over_a_gap_that_hides_what_was_consumed_is_refused(make_service) -> None:

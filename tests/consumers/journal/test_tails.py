@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from consumers.base.records import Fetched, FetchedColumns, Partition
 from consumers.journal import records as journal
 from consumers.journal.checksum import checksum
 from consumers.journal.ranges import TAIL_BYTES, TAIL_RECORDS, tails
 from tests.consumers.feeds import NOW, batch
+from tests.seed import seeds
 
 OBS = Partition("obs", 0)
 
@@ -31,7 +30,7 @@ def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:
     assert tail([10, 10 * TAIL_BYTES]) == (1, 2, 1)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@seeds()
 def test_tails_are_those_of_each_partition_alone(seed) -> None:
     """Counted one by one from the last record."""
     rng, parts, expected = random.Random(seed), [], {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumers.mail import limits
@@ -22,6 +22,7 @@ from consumers.mail.links import link_of, urls_in
 from consumers.mail.markup import read_markup
 from consumers.mail.parts import fast, slow
 from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
+from tests.seed import seeds
 
 MULTI = b"Content-Type: multipart/mixed; boundary=x\n\n"
 
@@ -130,8 +131,7 @@ def test_what_is_odd_is_a_word_of_the_structure(value: bytes, word: str) -> None
     assert word in mail_document(value)["structure"].split()
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
+@seeds(markup=st.booleans())
 def test_no_mail_raises(seed: int, markup: bool) -> None:
     """Mails with damages give a document, and the same one again."""
     rng = random.Random(seed)
@@ -146,7 +146,6 @@ def test_no_mail_raises(seed: int, markup: bool) -> None:
     assert made == mail_document(value)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["", MULTI.decode(), "A: b\n\n"]))
 @example(b"", "")
 @example(b" folded: first\n\n", "")

@@ -19,6 +19,7 @@ from consumers.mail.links import domain_of, word_of
 from consumers.mail.markup import Markup, read_markup
 from consumers.mail.parts import mail_parts
 from tests.consumers.mail.made import hostile_markup, page
+from tests.seed import seeds
 
 SEPARATES = re.compile(r"<(?=/?(?:[pPdDtTlLhHoO]|[bB][rRlL]|[cCsS][eE]|[aA][rR]))")
 HINTS = ("none", "hidden", "font-size:0", "font-size: 0", "opacity", "mso-hide", "height:0")
@@ -95,11 +96,11 @@ def test_markup_with_too_many_tags_is_cut_before_the_next_one() -> None:
         assert prepared("x<p>y" * tags) == searched("x<p>y" * tags)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_markup_is_read_as_by_its_slow_twin(seed: int) -> None:
+@pytest.mark.parametrize("make", [page, hostile_markup])
+@seeds()
+def test_markup_is_read_as_by_its_slow_twin(make, seed: int) -> None:
     """Pages as programs write them, and hostile ones."""
-    rng = random.Random(seed)
-    markup = page(rng) if seed % 2 else hostile_markup(rng)
+    markup = make(random.Random(seed))
 
     assert read_markup(markup) == slowly_read(markup)
 

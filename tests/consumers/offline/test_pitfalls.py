@@ -10,6 +10,7 @@ import pytest
 from consumers.config.sample import InferredField
 from consumers.offline.pitfalls import MOST_WARNINGS, Pitfalls, _right, pitfalls
 from stream.data.schema import Kind
+from tests.seed import seeds
 
 N = 1000
 
@@ -25,7 +26,7 @@ def drawn(seed: int, share: float = 0.5, n: int = N) -> list[bool]:
     return (np.random.default_rng(seed).random(n) < share).tolist()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(0.1)
 def test_majority_of_the_others_is_that_of_an_obvious_count(seed: int) -> None:
     """Record by record, each left out of the count."""
     rng = np.random.default_rng(seed)
@@ -216,11 +217,11 @@ def test_id_is_found() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@seeds(0.075)
 def test_chance_is_no_pitfall(seed: int) -> None:
     """Fields without any relation to the label, rare classes and missing values among them."""
     rng = np.random.default_rng(seed)
-    labels = drawn(seed + 100, [0.03, 0.5, 0.9][seed % 3])
+    labels = drawn(seed + 100, rng.choice([0.03, 0.5, 0.9]))
     columns: dict[Kind, list[Any]] = {
         "numeric": [None if rng.random() < 0.2 else float(v) for v in rng.normal(size=N)],
         "binary": (rng.random(N) < 0.01).tolist(),

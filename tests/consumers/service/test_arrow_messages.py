@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -21,6 +23,7 @@ from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, phishing
 from tests.consumers.service.test_runner import Flaky
 from tests.consumers.timetravel.test_relearn import NEW, cut_to, learned
+from tests.seed import seeds
 
 pa = pytest.importorskip("pyarrow")
 
@@ -31,13 +34,13 @@ MESSAGES = in_messages(RECORDS, SIZES)
 PLACES = [(k, i) for k, message in enumerate(MESSAGES) for i in range(len(message))]
 
 
-@pytest.fixture
-def made(tmp_path):
-    """Make a service on a log of its own."""
+@contextmanager
+def making(parent: Path) -> Iterator[Callable[..., Service]]:
+    """Make services on logs of their own."""
     services: list[Service] = []
 
     def make(kind: type[Service] = ArrowService) -> Service:
-        directory = tmp_path / str(len(services))
+        directory = parent / str(len(services))
         directory.mkdir()
         services.append(kind(f"memory:{uuid4()}", directory))
         return services[-1]
@@ -45,6 +48,13 @@ def made(tmp_path):
     yield make
     for service in services:
         service.log.close()
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Make a service on a log of its own."""
+    with making(tmp_path) as make:
+        yield make
 
 
 def predicted(service: Service) -> list[dict[str, Any]]:
@@ -88,25 +98,29 @@ def test_rows_are_predicted_as_records_of_their_own(made) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_stops_and_deaths_anywhere_write_each_row_once(made, seed) -> None:
+@seeds(0.01)
+def test_stops_and_deaths_anywhere_write_each_row_once(tmp_path_factory, seed) -> None:
     """Commits, snapshots, lost and repeated commits at random: the same predictions and state."""
-    random, whole, cut = Random(seed), made(), made()
-    partitions = random.choice([1, 2])
-    for service in (whole, cut):
-        fill(service.log, MESSAGES, RECORDS, partitions=partitions)
-    whole.run(max_records=300)
-    for _ in range(12):
-        log = Flaky(cut.log, "commit", random.randint(1, 4), after=random.random() < 0.5)
-        sizes = {"max_records": random.randint(40, 90), "every_records": random.choice([30, 10**6])}
-        with suppress(TransportError):  # the last one before a stop
-            cut.run(log, stop_after=random.randint(1, 3), **sizes)
-    cut.run(max_records=60)
+    with making(tmp_path_factory.mktemp("services")) as made:
+        random, whole, cut = Random(seed), made(), made()
+        partitions = random.choice([1, 2])
+        for service in (whole, cut):
+            fill(service.log, MESSAGES, RECORDS, partitions=partitions)
+        whole.run(max_records=300)
+        for _ in range(12):
+            log = Flaky(cut.log, "commit", random.randint(1, 4), after=random.random() < 0.5)
+            sizes = {
+                "max_records": random.randint(40, 90),
+                "every_records": random.choice([30, 10**6]),
+            }
+            with suppress(TransportError):  # the last one before a stop
+                cut.run(log, stop_after=random.randint(1, 3), **sizes)
+        cut.run(max_records=60)
 
-    assert sorted(cut.predictions()) == sorted(whole.predictions())
-    assert len(cut.entries()) > len(whole.entries()) > 1
-    rebuilt = cut.rebuilt(), whole.rebuilt()
-    assert rebuilt[0].shard.fingerprint() == rebuilt[1].shard.fingerprint()
+        assert sorted(cut.predictions()) == sorted(whole.predictions())
+        assert len(cut.entries()) > len(whole.entries()) > 1
+        rebuilt = cut.rebuilt(), whole.rebuilt()
+        assert rebuilt[0].shard.fingerprint() == rebuilt[1].shard.fingerprint()
 
 
 def test_commit_counts_rows_and_cuts_no_message(made) -> None:

@@ -39,6 +39,7 @@ from tests.consumers.service.shards import (
     keyed,
     whole,
 )
+from tests.seed import seeds
 
 
 @pytest.mark.parametrize("shards", [2, 4])
@@ -223,10 +224,10 @@ def test_a_failure_during_a_mix_costs_nothing(tmp_path, after) -> None:
     assert_predicts_as(service.rebuilt(0).shard.learner, whole(records), records)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_events_leave_one_model_of_the_records_that_are_left(tmp_path, seed) -> None:
+@seeds(0.01)
+def test_random_events_leave_one_model_of_the_records_that_are_left(tmp_path_factory, seed) -> None:
     """Failures at a mix, lost snapshots and rollbacks, compared with a learner without shards."""
-    assert Attack(seed, tmp_path).violations() == []
+    assert Attack(seed, tmp_path_factory.mktemp("attack")).violations() == []
 
 
 def test_a_rollback_removes_what_this_shard_learned_and_takes_the_others_again(tmp_path) -> None:

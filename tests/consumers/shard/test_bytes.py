@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.base.records import RECORD_BYTES, Batch, Fetched, Partition, record_bytes
@@ -16,6 +15,7 @@ from consumers.journal.merge import Merge
 from tests.consumers import feeds
 from tests.faults.cuts import program
 from tests.oracles.merge import merge_heads
+from tests.seed import seeds
 
 LABELS = frozenset({"answers"})
 INPUTS = [Partition("events", 0), Partition("events", 1), Partition("events", 2)]
@@ -73,10 +73,7 @@ def size(batch: Batch) -> int:
     return sum(map(record_bytes, batch.keys, batch.values))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
-@given(
-    st.integers(0, 2**32), st.sampled_from([1, 300, 5_000]), st.sampled_from([200, 2_000, 50_000])
-)
+@seeds(largest=st.sampled_from([1, 300, 5_000]), bound=st.sampled_from([200, 2_000, 50_000]))
 def test_any_byte_bound_gives_the_order_of_the_heads_and_is_kept(seed, largest, bound) -> None:
     """Whatever lags: no deadlock, no buffer past its bound by more than a record a partition."""
     rng = np.random.default_rng(seed)
@@ -139,8 +136,7 @@ def test_partition_with_an_empty_buffer_is_never_full() -> None:
     assert other not in merge.full(1)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
-@given(st.integers(0, 2**32), st.integers(1, 60))
+@seeds(most=st.integers(1, 60))
 def test_checksum_of_pieces_is_that_of_the_whole(seed, most) -> None:
     """Whatever the cuts; empty, absent and large cells among them."""
     rng = np.random.default_rng(seed)
@@ -153,10 +149,10 @@ def test_checksum_of_pieces_is_that_of_the_whole(seed, most) -> None:
     assert (pieces.value, pieces.count) == (whole, len(log))
 
 
-@pytest.mark.parametrize("seed", range(7))
-def test_byte_bound_changes_no_prediction_and_no_state(seed, tmp_path) -> None:
+@seeds(0.0175)
+def test_byte_bound_changes_no_prediction_and_no_state(seed, tmp_path_factory) -> None:
     """Live and replayed by any other bound, whatever the service watches, explains or compares."""
-    assert program(seed, tmp_path) == []
+    assert program(seed, tmp_path_factory.mktemp("program")) == []
 
 
 def test_refused_records_are_kept_without_what_they_were_raised_from() -> None:

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.records import Outgoing, Partition
@@ -20,7 +20,6 @@ from tests.telemetry.test_event_logger import view
 HOUR = 3_600_000
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-HOUR, 4 * HOUR), st.booleans()), min_size=1, max_size=12),
     st.integers(0, 2 * HOUR),

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from consumers.base.errors import TransportError
 from consumers.snapshots import key_files
 from consumers.snapshots.key_files import KeyFiles, KeyReader
 from stream.errors import StateError
+from tests.seed import seeds
 from tests.stream.keyed.rows import DictStore
 
 
@@ -45,13 +45,7 @@ def put(rng: np.random.Generator, *stores: Any, keys: int) -> None:
         store.put(names, rows)
 
 
-TRIED = (Phase.explicit, Phase.generate)  # a seed does not shrink
-
-
-@settings(max_examples=30, deadline=None, derandomize=True, database=None, phases=TRIED)
-@given(
-    seed=st.integers(0, 10**6), keys=st.sampled_from([8, 30]), at_once=st.sampled_from([1, 4000])
-)
+@seeds(0.075, keys=st.sampled_from([8, 30]), at_once=st.sampled_from([1, 4000]))
 def test_every_named_version_is_there(
     tmp_path_factory: pytest.TempPathFactory, seed: int, keys: int, at_once: int
 ) -> None:

@@ -22,6 +22,7 @@ from tests.consumers.damage import damages
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import NOW
 from tests.consumers.snapshots.test_snapshots import about, state
+from tests.seed import seeds
 from tests.stores import the_store
 
 # Whole, and no snapshot of this journal all the same.
@@ -112,7 +113,12 @@ def about_at(told, **changes):
 @pytest.fixture
 def two(tmp_path: Path) -> SnapshotStore:
     """A store with snapshots at 1 and 2."""
-    store = SnapshotStore(tmp_path / "state")
+    return store_of_two(tmp_path)
+
+
+def store_of_two(parent: Path) -> SnapshotStore:
+    """The same below this directory."""
+    store = SnapshotStore(parent / "state")
     for position in (1, 2):
         store.write(about(position), state())
     return store
@@ -164,11 +170,11 @@ def test_disk_that_fails_at_any_step_leaves_a_good_snapshot(
     assert outcomes == EXPECTED[fault]
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_snapshot_that_was_written_survives_a_power_cut(seed, two, monkeypatch) -> None:
+@seeds(0.25)
+def test_snapshot_that_was_written_survives_a_power_cut(seed, tmp_path_factory) -> None:
     """Written means fsynced, file and directory."""
-    disk = FailingOs("power", -1, seed)
-    with monkeypatch.context() as patched:
+    disk, two = FailingOs("power", -1, seed), store_of_two(tmp_path_factory.mktemp("two"))
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(places, "os", disk)
         two.write(about(3), state())
     disk.settle()

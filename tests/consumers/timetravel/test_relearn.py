@@ -29,6 +29,7 @@ from consumers.timetravel.rollback import roll_back
 from consumers.transports import open_log
 from tests.consumers.feeds import NOW, config_text, feed, fill, phishing
 from tests.consumers.snapshots.test_snapshots_trimmed import JOURNAL, OBS, Trimmed
+from tests.seed import seeds
 from tests.topics import widen
 from tests.waiting import until
 
@@ -143,34 +144,38 @@ def empty(make_service):
     return service
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_any_settings_cut_points_and_restarts_give_the_fresh_run(make_service, seed: int) -> None:
+@seeds(0.04)
+def test_any_settings_cut_points_and_restarts_give_the_fresh_run(own_services, seed: int) -> None:
     """The law: whatever the settings were before, the last ones alone decide the state."""
-    random = Random(seed)
-    drift = ("", DRIFT.format("reset"), DRIFT.format("forget"))[seed % 3]
-    one, settings, fed = empty(make_service), settings_of(random, drift), 0
-    batches = []
-    for _ in range(random.randint(2, 4)):
-        end = fed + random.randint(40, 120)
-        batches.append([*rows(fed, end), *corrected(fed, end)])
-        one.log.append(batches[-1])
-        fed = end
-        for stop in random.choice([[None], [1, None], [2, 1, None]]):
-            sizes = {"max_records": random.randint(7, 90), "every_records": random.randint(30, 300)}
-            one.run(stop_after=stop, **sizes, **settings)
-        then = settings_of(random, drift)
-        if then != settings:
-            settings = then
-            learned(one, **settings)
-    two = empty(make_service)
-    for batch in batches:
-        two.log.append(batch)
-        two.run(max_records=random.randint(7, 90), **settings)
-    here = one.rebuilt(**settings)
+    with own_services() as make_service:
+        random = Random(seed)
+        drift = random.choice(("", DRIFT.format("reset"), DRIFT.format("forget")))
+        one, settings, fed = empty(make_service), settings_of(random, drift), 0
+        batches = []
+        for _ in range(random.randint(2, 4)):
+            end = fed + random.randint(40, 120)
+            batches.append([*rows(fed, end), *corrected(fed, end)])
+            one.log.append(batches[-1])
+            fed = end
+            for stop in random.choice([[None], [1, None], [2, 1, None]]):
+                sizes = {
+                    "max_records": random.randint(7, 90),
+                    "every_records": random.randint(30, 300),
+                }
+                one.run(stop_after=stop, **sizes, **settings)
+            then = settings_of(random, drift)
+            if then != settings:
+                settings = then
+                learned(one, **settings)
+        two = empty(make_service)
+        for batch in batches:
+            two.log.append(batch)
+            two.run(max_records=random.randint(7, 90), **settings)
+        here = one.rebuilt(**settings)
 
-    assert bits(here) == bits(two.rebuilt(**settings))
-    assert bits(recovered(one, **settings)) == bits(here)
-    assert here.diverged is None
+        assert bits(here) == bits(two.rebuilt(**settings))
+        assert bits(recovered(one, **settings)) == bits(here)
+        assert here.diverged is None
 
 
 def bits(live: LiveShard) -> object:

@@ -22,6 +22,7 @@ from consumers.timetravel.rollback import roll_back
 from stream import GaussianNB, MixedNB
 from tests.consumers.feeds import NOW, phishing
 from tests.oracles.relearned import Learned, Logs, history, learned, place_of
+from tests.seed import seeds
 
 SILENCE = "[labels]\ncorrections = true\nsilence = false\nafter = '150ms'\nscore_silence = {}\n"
 MODELS: dict[str, Callable[[], Any]] = {
@@ -157,46 +158,47 @@ def machine(live: LiveShard) -> str:
     return live.shard.to_state().nested("machine").fingerprint()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_silence_teaches_every_model_what_was_published(make_service, seed: int) -> None:
+@seeds(0.005)
+def test_silence_teaches_every_model_what_was_published(own_services, seed: int) -> None:
     """Whatever is re-learned, rolled back, stopped and decided by: an oracle of its own agrees.
 
     The predictions of each time are those of the model of that time.
     """
-    random, service = Random(seed), make_service("memory")
-    topics(service)
-    scored = random.random() < 0.5
-    more, model, at = SILENCE.format(str(scored).lower()), OLD, 0
-    spans: list[tuple[int, int, str]] = []  # of journal records, with the model of the time
-    then = {0: OLD}  # model after each journal position
-    for _ in range(random.randint(3, 5)):
-        settings = {"model": model, "more": more + random.choice(DECISIONS)}
-        fed(service, at, at := at + random.randint(30, 90), random)
-        begun = service.ends("svc-journal")[0]
-        sizes = {"max_records": random.randint(5, 60), "every_records": random.randint(20, 200)}
-        service.run(stop_after=random.choice((None, None, 2)), **sizes, **settings)
-        service.run(**sizes, **settings)
-        end = service.ends("svc-journal")[0]
-        spans.append((begun, end, model))
-        then |= dict.fromkeys(range(begun + 1, end + 1), model)
-        if random.random() < 0.3:
-            back = random.randrange(2, end + 1)
-            cut_to(service, back, **settings)
-            model = then[end + 1] = then[back]
-        if random.random() < 0.8:
-            model = random.choice([m for m in MODELS if m != model])
-            relearned(service, **{**settings, "model": model})
-            then[service.ends("svc-journal")[0]] = model
-    settings = {"model": model, "more": more}
-    config, whole = service.config(**settings), service.rebuilt(**settings)
-    found, store = sources(config, service.log), open_store(config, 0)
+    with own_services() as make_service:
+        random, service = Random(seed), make_service("memory")
+        topics(service)
+        scored = random.random() < 0.5
+        more, model, at = SILENCE.format(str(scored).lower()), OLD, 0
+        spans: list[tuple[int, int, str]] = []  # of journal records, with the model of the time
+        then = {0: OLD}  # model after each journal position
+        for _ in range(random.randint(3, 5)):
+            settings = {"model": model, "more": more + random.choice(DECISIONS)}
+            fed(service, at, at := at + random.randint(30, 90), random)
+            begun = service.ends("svc-journal")[0]
+            sizes = {"max_records": random.randint(5, 60), "every_records": random.randint(20, 200)}
+            service.run(stop_after=random.choice((None, None, 2)), **sizes, **settings)
+            service.run(**sizes, **settings)
+            end = service.ends("svc-journal")[0]
+            spans.append((begun, end, model))
+            then |= dict.fromkeys(range(begun + 1, end + 1), model)
+            if random.random() < 0.3:
+                back = random.randrange(2, end + 1)
+                cut_to(service, back, **settings)
+                model = then[end + 1] = then[back]
+            if random.random() < 0.8:
+                model = random.choice([m for m in MODELS if m != model])
+                relearned(service, **{**settings, "model": model})
+                then[service.ends("svc-journal")[0]] = model
+        settings = {"model": model, "more": more}
+        config, whole = service.config(**settings), service.rebuilt(**settings)
+        found, store = sources(config, service.log), open_store(config, 0)
 
-    commits = history(logs(service).journal)
-    same(whole.shard, expected(service, commits, model, scored=scored))
-    assert machine(recovered(service, **settings)) == machine(whole)
-    assert sum(published_as(service, *span, scored=scored) for span in spans) > 50
-    for id_ in random.sample([i for i in range(at) if i % 29], 3):
-        assert audit(config, service.log, found, store, str(id_)).same
+        commits = history(logs(service).journal)
+        same(whole.shard, expected(service, commits, model, scored=scored))
+        assert machine(recovered(service, **settings)) == machine(whole)
+        assert sum(published_as(service, *span, scored=scored) for span in spans) > 50
+        for id_ in random.sample([i for i in range(at) if i % 29], 3):
+            assert audit(config, service.log, found, store, str(id_)).same
 
 
 def test_replay_in_pieces_is_silent_about_the_same_records(make_service) -> None:

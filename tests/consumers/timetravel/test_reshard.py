@@ -35,6 +35,7 @@ from tests.consumers.arrow_tables import written as written_message
 from tests.consumers.feeds import MODEL, NOW, phishing
 from tests.consumers.snapshots.test_snapshots_trimmed import Trimmed
 from tests.consumers.timetravel.moved import MODELS, ON_DISK, PARTITIONS, Service, fresh, keyed
+from tests.seed import seeds
 from tests.topics import remake, widen
 
 
@@ -52,12 +53,14 @@ def dying(service: Service, monkeypatch: pytest.MonkeyPatch, point: str, shards:
             service.reshard(shards)
 
 
-@pytest.mark.parametrize("seed", range(9))
-def test_moved_service_is_one_that_always_had_these_shards(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("model", [*MODELS, ON_DISK])
+@seeds(0.005)
+def test_moved_service_is_one_that_always_had_these_shards(
+    tmp_path_factory, seed: int, model: str
+) -> None:
     """Same state, and the same bytes of every later prediction; earlier predictions stay."""
-    random = Random(seed)
+    random, tmp_path = Random(seed), tmp_path_factory.mktemp("moved")
     old, new = random.sample((1, 2, 3, 4, 8), 2)
-    model = ON_DISK if seed == 8 else MODELS[seed % len(MODELS)]
     service = Service(tmp_path / "svc", random.choice(("memory", "sqlite")), old, model)
     for first in range(0, 240, 80):
         service.log.append(keyed(first, first + 80))

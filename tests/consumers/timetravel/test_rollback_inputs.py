@@ -11,6 +11,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from hypothesis import example
 from msgspec.structs import replace
 
 from consumers.base.errors import InputChangedError
@@ -27,9 +28,8 @@ from consumers.timetravel.rollback import roll_back
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import NOW, fill, phishing
 from tests.consumers.service.test_inputs import KINDS, OBS, keys, observations, run
+from tests.seed import seeds
 from tests.topics import cut, remake
-
-PROGRAMS = 6
 
 
 @pytest.fixture(params=KINDS)
@@ -170,10 +170,12 @@ def test_records_that_were_consumed_beyond_the_end_are_a_change_not_an_error(sto
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rollback_knows_the_inputs_as_a_replay_of_its_entry_does(make_service, kind) -> None:
+@example(seed=2)  # all three happen
+@seeds(0.015)
+def test_rollback_knows_the_inputs_as_a_replay_of_its_entry_does(own_services, kind, seed) -> None:
     """Random commits, topics that begin again, rollbacks of rollbacks."""
     happened = Counter[str]()
-    for seed in range(PROGRAMS):
+    with own_services() as make_service:
         random, service = Random(seed), make_service(kind)
         config, state = service.config(), service.directory / "headwater-state"
         fill(service.log, phishing(30))
@@ -188,8 +190,8 @@ def test_rollback_knows_the_inputs_as_a_replay_of_its_entry_does(make_service, k
                 store = SnapshotStore(kept / "svc" / "shard-0")
                 found = sources(config, service.log)
                 again = rebuild(config, service.log, found, store, end=end(service))
-                assert known(live) == known(again), seed
-                assert live.shard.fingerprint() == again.shard.fingerprint(), seed
+                assert known(live) == known(again)
+                assert live.shard.fingerprint() == again.shard.fingerprint()
             else:
                 count, fed = random.randint(1, 9), fed + 10
                 if what == "begun":
@@ -199,6 +201,6 @@ def test_rollback_knows_the_inputs_as_a_replay_of_its_entry_does(make_service, k
                 run(service, "new" if what == "begun" else None)
             ends.append(end(service))
         predicted = keys(service)
-        assert set(predicted.values()) == {1}, seed
+        assert set(predicted.values()) == {1}
 
-    assert min(happened.values()) >= PROGRAMS / 2
+    assert len(happened) == 3 or seed != 2

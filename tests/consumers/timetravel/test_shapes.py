@@ -19,6 +19,7 @@ from consumers.snapshots.store import open_store
 from consumers.timetravel.audit import audit
 from tests.consumers.feeds import feed, fill, phishing
 from tests.consumers.service.test_at_least_once import Dying, configured
+from tests.seed import seeds
 
 CHANGES = [
     "",
@@ -51,23 +52,26 @@ def prepared(service, n: int = 240) -> None:
     fill(service.log, phishing(n))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_audit_repeats_each_prediction_whatever_was_configured_since(make_service, seed) -> None:
+@seeds(0.01)
+def test_audit_repeats_each_prediction_whatever_was_configured_since(own_services, seed) -> None:
     """Seven configurations in a drawn order, two commits each, and every one of them asks."""
-    service, random = make_service(), Random(seed)
-    prepared(service)
-    order = random.sample(CHANGES, len(CHANGES))
-    for more in order:
-        service.run(more=more, stop_after=2, max_records=20, every_records=random.choice((30, 999)))
-    service.run(more=order[-1])
+    with own_services() as make_service:
+        service, random = make_service(), Random(seed)
+        prepared(service)
+        order = random.sample(CHANGES, len(CHANGES))
+        for more in order:
+            service.run(
+                more=more, stop_after=2, max_records=20, every_records=random.choice((30, 999))
+            )
+        service.run(more=order[-1])
 
-    for more in order[: 1 + seed % 2]:
-        config = service.config(more=more)
-        for id_ in map(str, random.sample(range(240), 12)):
-            found = audited(service, config, id_)
-            assert found.same, (id_, found.published, found.again)
-            assert found.published is not None
-            assert found.published.topic == found.again.topic
+        for more in order[: 1 + seed % 2]:
+            config = service.config(more=more)
+            for id_ in map(str, random.sample(range(240), 12)):
+                found = audited(service, config, id_)
+                assert found.same, (id_, found.published, found.again)
+                assert found.published is not None
+                assert found.published.topic == found.again.topic
 
 
 def test_shape_is_journaled_only_where_it_changes(make_service) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB as SklearnBernoulliNB
@@ -61,7 +61,6 @@ def learned(**parameters: Any) -> BernoulliNB:
         ]
     ),
 )
-@settings(deadline=None, max_examples=80)
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]], x: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
@@ -278,7 +277,6 @@ def test_prediction_costs_the_distinct_counts_not_the_vocabulary() -> None:
 
 
 @given(STREAM)
-@settings(deadline=None, max_examples=40)
 def test_levels_are_the_distinct_counts(
     stream: list[tuple[dict[str, Any], str, float]],
 ) -> None:

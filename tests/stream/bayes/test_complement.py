@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import ComplementNB as SklearnComplementNB
@@ -50,7 +50,6 @@ def learned(**parameters: Any) -> ComplementNB:
         [{}, {"alpha": 0.1}, {"norm": True}, {"alpha": 3.0, "norm": True, "half_life": 4.0}]
     ),
 )
-@settings(deadline=None, max_examples=80)
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]], x: dict[str, Any], parameters: dict[str, Any]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
@@ -48,7 +48,6 @@ def learned() -> MultinomialNB:
 
 
 @given(STREAM, RECORD, st.sampled_from([1.0, 0.1, 30.0, 0.0]), st.sampled_from([None, 3.0]))
-@settings(deadline=None, max_examples=60)
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]],
     x: dict[str, Any],

@@ -9,6 +9,7 @@ import pytest
 
 from stream import ComplementNB, InvalidRecordError, Learner, MultinomialNB
 from stream.bayes.multinomial import TokenClassifier
+from tests.seed import seeds
 
 WORDS = (
     "free",
@@ -53,7 +54,7 @@ def records(seed: int) -> list[tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize("seed", range(3))
+@seeds(0.0075)
 def test_calls_for_one_text_give_the_bits_of_a_block(model: TokenClassifier, seed: int) -> None:
     """Each prediction and the state, also after fading, new classes and other records."""
     fast, slow = model.clone(), model.clone()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
@@ -64,7 +64,6 @@ def learned(**parameters: Any) -> PoissonNB:
         ]
     ),
 )
-@settings(deadline=None, max_examples=80)
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]], x: dict[str, Any], parameters: dict[str, Any]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import MultinomialNB, NotLearnedError, SchemaError, State, StateError
@@ -236,7 +236,6 @@ def test_vocabulary_that_is_none_is_refused(parameters: dict[str, Any], says: st
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef")), max_size=40))
-@settings(deadline=None, max_examples=60)
 def test_codes_stay_dense_and_belong_to_their_tokens(changes: list[tuple[bool, str]]) -> None:
     """Added and removed in any order: codes are 0 … n-1, and the bound holds."""
     v, kept = Vocabulary(4), set()

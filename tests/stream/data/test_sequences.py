@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stream.data.sequences import CodedColumn, TextColumn, joined, taken
+from tests.seed import seeds
 
 TEXTS = ("", "a", "né", "\0", "\0\0", "日本", "😀", "\ud800", "x" * 300, '"', "\\")
 
@@ -21,10 +22,10 @@ def places(rng: Random, n: int) -> np.ndarray:
     return np.array([rng.randrange(n) for _ in range(rng.randint(0, 20) if n else 0)], np.int64)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds()
 def test_texts_are_as_a_list_of_them(seed: int) -> None:
     rng = Random(seed)
-    expected, more = (some_texts(rng, plain=seed % 3 == 0) for _ in range(2))
+    expected, more = (some_texts(rng, plain=rng.random() < 0.3) for _ in range(2))
     texts = TextColumn.of(expected)
     n = len(expected)
     assert list(texts) == expected
@@ -43,7 +44,7 @@ def test_texts_are_as_a_list_of_them(seed: int) -> None:
         texts[n]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds()
 def test_coded_values_are_as_a_list_of_them(seed: int) -> None:
     rng = Random(seed)
     values = [rng.choice(["a", "b", 1, True, 1.5]) for _ in range(rng.randint(0, 4))]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.evaluate.estimate import LAST, AccuracyEstimate
@@ -44,7 +44,6 @@ def test_estimate_is_the_mean_probability_of_what_waits() -> None:
     assert seen.errors["all"] == pytest.approx(top[1] - right, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(
     seed=st.integers(0, 50),
     cuts=st.lists(st.integers(0, 60), max_size=8),
@@ -70,7 +69,6 @@ def test_estimate_is_that_of_the_store_whatever_expires_is_evicted_or_corrected(
 STRANGE = st.one_of(st.floats(), st.sampled_from([2.0**31, 2.0**40, 1e300, -1.0, 1 + 2**-52]))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(sure=st.lists(STRANGE, min_size=1, max_size=9))
 def test_what_is_no_probability_leaves_the_sums_as_they_were(sure) -> None:
     """Of somebody else's learner, or a state that was changed; with warnings as errors."""

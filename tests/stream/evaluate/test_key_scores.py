@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream import MixedNB, PerKeyNB, Rows, Schema
@@ -22,6 +22,7 @@ from stream.evaluate.key_scores import FrozenKeyScores, KeyScores, KeyScoresView
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 from tests.oracles.key_scores import FEWEST, KeyTwin, least
+from tests.seed import seeds
 
 SCHEMA = Schema.of(tenant="categorical", a="numeric")
 LABELS = "pqr"
@@ -118,7 +119,8 @@ def assert_same(found: KeyScoresView, twin: KeyTwin) -> None:
         assert accuracy == pytest.approx(ranked[int(share * (len(ranked) - 1))], abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@example(seed=0)  # with much to compare
+@seeds(0.0075)
 def test_scores_are_those_of_the_slow_twin(seed: int) -> None:
     """Labels inside, late, early, twice or never: each first one scores what was predicted."""
     events = scattered(400, seed)
@@ -126,12 +128,11 @@ def test_scores_are_those_of_the_slow_twin(seed: int) -> None:
     twin = scored(events, said, KeyTwin())
 
     assert_same(going.keys.frozen().view, twin)
-    assert len(twin.compared()) >= 3
-    assert max(len(records) for records in twin.records.values()) > 100
+    assert seed or len(twin.compared()) >= 3
+    assert seed or max(len(records) for records in twin.records.values()) > 100
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
-@given(st.lists(st.integers(1, 300), max_size=6), st.integers(0, 3), st.booleans())
+@seeds(0.05, cuts=st.lists(st.integers(1, 300), max_size=6), restart=st.booleans())
 def test_any_split_and_any_restart_give_the_same_bits(cuts, seed, restart) -> None:
     """I1 and I2 for the scores of keys, views in between included."""
     events = scattered(300, seed)
@@ -165,12 +166,11 @@ def added(table: KeyScores, part: list[tuple[str | None, int, int, float]]) -> N
     table.add(keys, *columns, kernels.losses(np.array(p, dtype=np.float64)))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
-@given(
-    st.lists(st.integers(1, 1500), max_size=8),
-    st.integers(0, 5),
-    st.sampled_from([4, 16, 40]),
-    st.sampled_from([2, 1000]),
+@seeds(
+    0.03,
+    cuts=st.lists(st.integers(1, 1500), max_size=8),
+    most=st.sampled_from([4, 16, 40]),
+    quiet=st.sampled_from([2, 1000]),
 )
 def test_a_full_table_keeps_what_the_twin_keeps(cuts, seed, most, quiet) -> None:
     """With more keys than there is room for, and keys that fall silent, in any split."""
@@ -252,7 +252,6 @@ def test_the_bound_is_above_the_true_rate_as_rarely_as_it_says(rate: float, n: i
     assert kernels.least_share(float(n), float(n), evidence) > rate, "all wrong is noticed"
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(st.floats(0.01, 500), st.floats(0, 1), st.floats(0.5, 30))
 def test_the_bound_is_that_of_another_solver(whole: float, share: float, evidence: float) -> None:
     """For faded counts, which are no whole numbers."""

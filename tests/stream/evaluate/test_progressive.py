@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import datasets
 
@@ -17,6 +16,7 @@ from stream.errors import StateError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive, progressive
 from stream.join.join import LabelJoin
+from tests.seed import seeds
 
 SCHEMA = Schema.of(a="numeric", b="numeric", c="categorical", t="text")
 
@@ -123,7 +123,7 @@ def counts(view) -> dict:
     return {(names[t], names[p]): int(view.confusion[t, p]) for t, p in found}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(0.02)
 def test_random_delays_give_what_one_record_calls_give(seed) -> None:
     """Labels inside, early, late, twice or never: the same posteriors, bit for bit."""
     events = scattered(200, seed)
@@ -136,9 +136,8 @@ def test_random_delays_give_what_one_record_calls_give(seed) -> None:
 
 
 @pytest.mark.parametrize("learner", [GaussianNB(), MultinomialNB()], ids=["gaussian", "text"])
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
-@given(
-    seed=st.integers(0, 50),
+@seeds(
+    0.0625,
     cuts=st.lists(st.integers(0, 60), max_size=8),
     bound=st.sampled_from([2, 10, 100]),
     horizon=st.sampled_from([3, 20, 1000]),

@@ -22,6 +22,7 @@ from stream.evaluate.quality import FADING_FACTOR, WINDOWS, Quality, QualityView
 from stream.evaluate.ranking import ranking
 from stream.evaluate.scores import BINS, PredictionTable, Scores, Tally
 from tests.oracles.scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
+from tests.seed import seeds
 
 STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
     "Phishing": (datasets.Phishing, 0),
@@ -314,7 +315,7 @@ def rows_of(true: list[int], proba: list[list[float]]) -> PredictionTable:
     return PredictionTable(codes, told, p, p.shape[1])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@seeds(0.25)
 def test_balanced_log_loss_has_the_same_bits_in_any_order(seed) -> None:
     """The ring of the last predictions begins anywhere."""
     rng = np.random.default_rng(seed)

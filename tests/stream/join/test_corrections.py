@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example
 from hypothesis import strategies as st
 
 from stream import GaussianBayes, GaussianNB, KNNClassifier, MultinomialNB, Rows
 from stream.evaluate.progressive import Events
+from tests.seed import seeds
 from tests.stream.evaluate.test_progressive import SCHEMA, Event, counts, machine, run, scattered
 
 
@@ -39,9 +40,8 @@ CORRECTED = {
 
 
 @pytest.mark.parametrize("learner", CORRECTED.values(), ids=CORRECTED)
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
-@given(
-    seed=st.integers(0, 50),
+@seeds(
+    0.04,
     cuts=st.lists(st.integers(0, 60), max_size=8),
     restart=st.integers(0, 60),
     bound=st.sampled_from([2, 10, 100]),
@@ -78,7 +78,8 @@ def posterior(learner, x: dict[str, Any]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("half_life", [None, 30.0])
-@pytest.mark.parametrize("seed", range(3))
+@example(seed=0)  # with enough corrections
+@seeds(0.0075)
 def test_corrected_model_is_the_model_of_the_right_labels(half_life, seed) -> None:
     """As if the last label of each id had been its first, and as long ago: to correct it is one
     more record of time for all, and makes it no younger than it was."""
@@ -95,7 +96,7 @@ def test_corrected_model_is_the_model_of_the_right_labels(half_life, seed) -> No
             last[id_] = label
     going, right = machine(GaussianNB(half_life=half_life), corrections=True), GaussianNB()
     run(going, events)
-    assert going.join.outcomes["corrected"] > 10
+    assert going.join.outcomes["corrected"] > 10 or seed != 0
     for e in events:
         if e.x is not None:
             right.learn_one(e.x, last[e.id], 2 ** (tick[e.id] / half_life) if half_life else 1.0)

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import GaussianNB
@@ -146,7 +146,6 @@ def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()) 
     return out
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(event, max_size=40),
     bounds,
@@ -161,7 +160,6 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     compare(events, bound, cuts, restart)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(event, max_size=40),
     bounds,
@@ -273,7 +271,6 @@ def plans(
     return out, machine.join, machine._breaker
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(usual, min_size=30, max_size=60) | st.lists(event, max_size=60),
     usual_bounds,

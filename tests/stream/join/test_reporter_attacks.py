@@ -9,7 +9,7 @@ from stream import LogisticRegression, MultinomialNB, SpamScorer
 from stream.join.reporters import ReporterRules
 from tests.stream.join.attacks import Attack, accuracy, flipped, good_words
 
-SEEDS = range(2)
+SEEDS = range(2)  # always these: the margins are means, and chance moves each
 LEARNERS = {
     "fading": MultinomialNB(half_life=300.0),
     "logistic": LogisticRegression(),

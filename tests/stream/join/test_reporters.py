@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import GaussianNB, KNNClassifier, Learner, Rows, Schema
@@ -21,6 +21,7 @@ from stream.join.reported import ReportedJoin
 from stream.join.reporters import MOST_VOTES, TOP, ReporterRules, Reporters
 from stream.join.transitions import IdState
 from tests.oracles.reporters import HOUR_MS, ReporterTwin, Said
+from tests.seed import seeds
 
 SCHEMA = Schema.of(a="numeric")
 RULES = ReporterRules()
@@ -84,7 +85,6 @@ def scattered(n: int, seed: int) -> list[Row]:
     return [(*row[:4], max(int(at * step), 0), row[5]) for at, row in timed]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     said=st.lists(
         st.tuples(
@@ -141,9 +141,8 @@ def test_trust_votes_and_labels_are_those_of_the_rules_in_words(
 
 @pytest.mark.parametrize("corrections", [True, False])
 @pytest.mark.parametrize("learner", [GaussianNB(), KNNClassifier(3)], ids=["gaussian", "knn"])
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
-@given(
-    seed=st.integers(0, 50),
+@seeds(
+    0.03,
     cuts=st.lists(st.integers(0, 60), max_size=6),
     restart=st.integers(0, 60),
     bounds=st.sampled_from(
@@ -176,16 +175,19 @@ def test_same_bits_in_any_split_and_after_any_restart(
     assert again.to_state().fingerprint() == whole.to_state().fingerprint()
 
 
-def test_votes_are_of_ids_that_are_held() -> None:
-    """They go with their id (I7), and an id has at most eight."""
-    for seed in range(5):
-        going = machine(max_pending=3, horizon=HOUR_MS // 2)
-        for row in scattered(60, seed):
-            run(going, [row])
-            held = going.join.state
-            assert all(held.of(id_) is not IdState.UNKNOWN for id_ in held.votes)
-            assert all(id_ in {**held.waiting, **held.early, **held.settled} for id_ in held.votes)
+@seeds(0.0125)
+def test_votes_are_of_ids_that_are_held(seed) -> None:
+    """They go with their id (I7)."""
+    going = machine(max_pending=3, horizon=HOUR_MS // 2)
+    for row in scattered(60, seed):
+        run(going, [row])
+        held = going.join.state
+        assert all(held.of(id_) is not IdState.UNKNOWN for id_ in held.votes)
+        assert all(id_ in {**held.waiting, **held.early, **held.settled} for id_ in held.votes)
 
+
+def test_id_has_at_most_eight_votes() -> None:
+    """The trusted one is among them."""
     rows: list[Row] = [("a", 1.0, None, 1.0, 0, None)]
     rows += [("a", None, "p", 1.0, 0, f"u{i}") for i in range(3 * MOST_VOTES)]
     going = machine(RULES._replace(trusted=True))
@@ -197,16 +199,17 @@ def test_votes_are_of_ids_that_are_held() -> None:
 
 
 @pytest.mark.parametrize("corrections", [True, False])
-def test_without_the_setting_reporters_change_no_bit(corrections) -> None:
+@seeds(0.05)
+def test_without_the_setting_reporters_change_no_bit(corrections, seed) -> None:
     """Nor is anything new saved."""
-    for seed in range(5):
-        rows = scattered(60, seed)
-        plain, named = (machine(None, corrections=corrections) for _ in range(2))
-        assert run(plain, rows, named=False) == run(named, rows)
-        state = plain.to_state()
-        assert state.to_bytes() == named.to_state().to_bytes()
-        assert not [name for name in state.arrays if "vote" in name or "reporter" in name]
-        assert "reporters" not in state.header["join"]
+    rows = scattered(60, seed)
+    plain, named = (machine(None, corrections=corrections) for _ in range(2))
+
+    assert run(plain, rows, named=False) == run(named, rows)
+    state = plain.to_state()
+    assert state.to_bytes() == named.to_state().to_bytes()
+    assert not [name for name in state.arrays if "vote" in name or "reporter" in name]
+    assert "reporters" not in state.header["join"]
 
 
 def test_a_wrong_label_never_blocks_its_correction() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import GaussianNB
@@ -93,7 +93,6 @@ letter = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(letter, min_size=10, max_size=50),
     st.booleans(),
@@ -117,7 +116,6 @@ def test_any_split_gives_the_same_bits_with_silence(letters, scored, frequency, 
         assert other.to_state().fingerprint() == whole.to_state().fingerprint()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.lists(letter, min_size=10, max_size=40))
 def test_silence_teaches_what_a_learner_alone_is_taught_by_hand(letters) -> None:
     """Each id once; a label after silence is left out here, because it corrects."""

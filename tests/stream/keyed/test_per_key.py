@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import (
@@ -25,6 +25,7 @@ from stream.checks.streams import Records, Step, delayed, run_blocks, run_one_by
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.errors import SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
+from tests.seed import seeds
 from tests.stream.keyed import twin
 from tests.stream.keyed.twin import Twin
 
@@ -108,7 +109,7 @@ def test_strength_0_is_a_model_of_each_key() -> None:
         alone.setdefault(key, GaussianNB()).learn_one(x, c)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@seeds(0.005)
 def test_infinite_strength_is_one_model_for_all_keys(seed: int) -> None:
     """The probabilities of `MixedNB` without the key."""
     xs, ys, ws = stream(300, seed)
@@ -148,7 +149,6 @@ def test_laws_hold_with_keys(learner, law) -> None:
     law(learner)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     name=st.sampled_from(sorted(KEYED)),
     drawn=st.lists(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stream import Block, PerKeyNB, Schema
@@ -16,6 +15,7 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.state import State
 from stream.errors import NotSupportedError, StateError
 from stream.keyed import per_key, residents
+from tests.seed import seeds
 from tests.stream.keyed.rows import DictStore
 
 OPS = [PREDICT, LEARN, PREDICT_THEN_LEARN]
@@ -50,12 +50,8 @@ def blocks(model: PerKeyNB, drawn: list[Any], rng: np.random.Generator) -> Itera
         at += size
 
 
-TRIED = (Phase.explicit, Phase.generate)  # a seed does not shrink
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, phases=TRIED)
-@given(
-    seed=st.integers(0, 10**6),
+@seeds(
+    0.1,
     room=st.integers(1, 8),
     entries=st.sampled_from([0, 3, 10**6]),
     keys=st.sampled_from([3, 12, 60]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -426,12 +426,12 @@ def _items(node: Any) -> list[tuple[Any, Any]]:
     return list(node.items() if isinstance(node, dict) else enumerate(node))
 
 
-def each_altered(names: Iterable[str], times: int) -> tuple[int, list[Broken]]:
-    """So many damaged states of each learner, loaded: refused as documented, or usable."""
+def each_altered(names: Iterable[str], seeds: Sequence[int]) -> tuple[int, list[Broken]]:
+    """A damaged state of each learner for each seed, loaded: refused as documented, or usable."""
     made, broken = 0, []
     for name in names:
         state = known(LEARNERS[name]).to_state()
-        for seed in range(times):
+        for seed in seeds:
             made += 1
             found = altered(state, Random(f"{name} {seed}"))
 
@@ -448,11 +448,13 @@ def each_altered(names: Iterable[str], times: int) -> tuple[int, list[Broken]]:
     return made, broken
 
 
-def each_damage(states: Iterable[tuple[str, State]], flips: int) -> tuple[int, list[Broken]]:
-    """So many damages of each state: read, or refused as documented."""
+def each_damage(
+    states: Iterable[tuple[str, State]], seeds: Sequence[int]
+) -> tuple[int, list[Broken]]:
+    """A damage of each state for each seed: read, or refused as documented."""
     made, broken = 0, []
     for name, state in states:
-        for seed in range(flips):
+        for seed in seeds:
             data = flipped(state, Random(f"{name} {seed}"))
             made += 1
 

@@ -18,7 +18,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import naive_bayes
 from scipy import sparse
@@ -162,7 +162,6 @@ def in_order(rows: Rows) -> str:
 
 
 @given(tables, st.sampled_from(["numeric", "categorical"]), st.sampled_from(["numeric", "text"]))
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
 def test_cells_of_a_column_may_have_several_kinds(table, numbers, truths) -> None:
     """A column of Python objects is read cell by cell, in a frame and in many dicts."""
     reading = {"numbers": numbers, "truths": "categorical" if truths == "text" else truths}

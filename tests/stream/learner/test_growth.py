@@ -7,6 +7,7 @@ import pytest
 from stream import CategoricalNB, GaussianNB, KNNClassifier, MixedBayes, MultinomialNB, Schema
 from stream.data.schema import Dictionary
 from stream.errors import SchemaError
+from tests.seed import seeds
 from tests.stream.learner.growth import GROWERS, grown, grown_join, limited, program
 
 every = pytest.mark.parametrize("grower", GROWERS.values(), ids=GROWERS)
@@ -22,7 +23,7 @@ def test_no_program_takes_more_bytes_than_allowed(grower) -> None:
     assert taken <= grower.max_bytes
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds(0.03)
 def test_join_takes_no_more_bytes_than_allowed(seed) -> None:
     """Ids, labels, rows and the records of early labels, and a constant for each id."""
     taken, allowed = grown_join(seed, 1500)

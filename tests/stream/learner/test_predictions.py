@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.learner.predictions import Predictions
@@ -20,7 +20,6 @@ rows = st.integers(0, 6).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows, st.integers(1, 7))
 def test_ranked_is_a_stable_sort_of_what_was_known(rows, top) -> None:
     """Equals stand as they were learned, a known class of probability 0 is told, others are not."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression as BatchLogisticRegression
 
@@ -76,7 +76,6 @@ def log_loss(model: LogisticRegression, xs: list[dict[str, Any]], ys: list[str])
 
 
 @given(STREAM, RECORD, st.sampled_from(PARAMETERS))
-@settings(deadline=None, max_examples=60)
 def test_posterior_is_that_of_the_obvious_twin(stream, x, parameters) -> None:
     """Running moments, counts and squares agree with records that are summed again."""
     fast = LogisticRegression(text=["note"], **parameters)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -62,7 +62,6 @@ def loss(found: Posteriors, ys: list[str]) -> float:
 
 
 @given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
-@settings(deadline=None, max_examples=60)
 def test_posterior_is_that_of_the_obvious_twin(stream, name, hedge) -> None:
     """Labels at once."""
     fast = Calibrated(name, hedge=hedge)
@@ -146,7 +145,6 @@ def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
 
 
 @given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
-@settings(deadline=None, max_examples=40)
 def test_loss_with_hedge_is_at_most_that_of_each_and_a_constant(stream, name, in_runs) -> None:
     """Before and after both corrections, which do not depend on the weights."""
     if in_runs:  # long runs of a label, in which the correction is wrong for long

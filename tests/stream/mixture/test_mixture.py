@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import (
@@ -77,7 +77,6 @@ def posteriors(
 
 
 @given(STREAM)
-@settings(deadline=None, max_examples=40)
 def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     """Labels at once: logarithms of weights and plain weights agree."""
     fast, twin = Mixture(experts()), slow()
@@ -94,7 +93,6 @@ def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     st.booleans(),
     st.lists(st.sampled_from([1.0, 0.5, 1e-9]), min_size=1, max_size=3),
 )
-@settings(deadline=None, max_examples=30)
 def test_loss_is_at_most_that_of_each_expert_and_a_constant(stream, runs, ws) -> None:
     """ln N + ln K more, whatever the labels are. A loss counts as often as its record; labels that
     no expert knew are left out."""
@@ -374,7 +372,6 @@ def test_explanation_sums_to_the_log_odds_whatever_a_field_is_called(name) -> No
     st.lists(st.tuples(LABELS, st.sampled_from([1.0, 0.5, 2.0])), min_size=1, max_size=40),
     st.sampled_from([1.0, 3.0, 30.0]),
 )
-@settings(deadline=None, max_examples=40)
 def test_last_label_counts_by_the_newest_labels(stream, half_life) -> None:
     """As its twin does, with weights."""
     fast, twin = NoChange(half_life), SlowNoChange(half_life)

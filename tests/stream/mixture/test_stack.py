@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream import (
@@ -29,6 +29,7 @@ from stream.mixture._kernels.stack import LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowNoChange, floored
 from tests.oracles.stacked import SlowStacked
+from tests.seed import seeds
 from tests.stream.mixture.late import delayed, late, run_late
 
 PERIOD, FIRST, LONGEST, LEAST = 10, 20, 4, 0.08
@@ -79,7 +80,6 @@ def changing(n: int, seed: int) -> list[tuple[dict[str, Any], str]]:
 
 
 @given(STREAM)
-@settings(deadline=None, max_examples=40)
 def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     """Labels at once, weights that differ, missing values."""
     fast, twin = stacked(), slow()
@@ -91,8 +91,10 @@ def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     assert list(fast.expert_weights.values()) == pytest.approx(twin.weights, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_resting_expert_counts_as_the_others_predict(seed, short) -> None:
+@pytest.mark.usefixtures("short")
+@example(seed=0)  # with many rests
+@seeds(0.0075)
+def test_resting_expert_counts_as_the_others_predict(seed) -> None:
     """The twin says who rests, and what the stack then uses in its place."""
     fast, twin, rests = stacked(rest=True), slow(PERIOD, FIRST, LONGEST, LEAST), 0
     for i, (x, y) in enumerate(changing(300, seed)):
@@ -101,7 +103,7 @@ def test_resting_expert_counts_as_the_others_predict(seed, short) -> None:
         twin.learn(x, y, 1.0, i)
         rests += len(fast.resting)
 
-    assert rests > 20
+    assert rests > 20 or seed != 0
 
 
 @pytest.mark.parametrize("delay", [1, 17])
@@ -160,7 +162,6 @@ def test_weights_too_small_to_count_are_kept_and_change_no_bit() -> None:
     st.booleans(),
     st.lists(st.sampled_from([1.0, 0.5, 1e-9]), min_size=1, max_size=3),
 )
-@settings(deadline=None, max_examples=30)
 def test_loss_is_at_most_that_of_the_plain_mixture_and_a_constant(stream, runs, ws) -> None:
     """ln 3 + ln 2 more, whatever the labels are; labels that no expert knew are left out."""
     if runs:  # long runs, in which another expert becomes the best

@@ -7,7 +7,7 @@ from math import exp, inf, isclose, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river.checks import yield_checks
 
@@ -109,7 +109,6 @@ def test_quantiles_are_exact_while_the_values_fit_in(learned, bins) -> None:
     assert sketch.error == 0.0
 
 
-@settings(deadline=None)  # the first call compiles
 @given(learned=st.lists(finite, min_size=1, max_size=40), x=finite)
 def test_uniform_bins_divide_the_span_evenly(learned, x) -> None:
     """Between the lowest and the highest value learned; what lies outside joins the end bins."""
@@ -151,7 +150,6 @@ def test_sketch_errs_no_more_than_it_says(made) -> None:
     assert isclose(sum(first.arrays()["weight"].tolist()), 6000, rel_tol=1e-12)
 
 
-@settings(max_examples=40)
 @given(parts=st.lists(st.lists(st.tuples(st.integers(-50, 50), weights), max_size=80), min_size=2,
                       max_size=2))  # fmt: skip
 def test_merged_sketches_are_the_sketch_of_both(parts) -> None:

@@ -8,7 +8,7 @@ from math import inf, log2
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import naive_bayes
 from river import preprocessing as river_preprocessing
@@ -92,7 +92,6 @@ VALUES = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None)
 @given(values=VALUES)
 def test_cuts_are_those_of_the_twin(values) -> None:
     """Every record kept, every cut tried; with ties in value, and at each search."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-import pytest
 
 from stream.data.block import Rows
 from stream.text.bags import hashed_bags, hashed_texts
 from stream.text.hashing import encode
+from tests.seed import seeds
 
 WORDS = ("free", "money", "Zürich", "日本語", "a", "x" * 400, "1", "")
 LONG = " ".join(f"w{k}" for k in range(70_000))  # is truncated
@@ -20,7 +20,7 @@ def texts_of(rng: Random, n: int) -> list[str]:
     return [LONG if rng.random() < 0.05 else text for text in texts]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds()
 def test_one_text_a_row_gives_its_tokens_in_order(seed: int) -> None:
     """Encoded, not encoded, and some of each, which takes the general way."""
     rng = Random(seed)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.data.block import Rows
@@ -50,7 +50,6 @@ def defined(rows: Rows, i: int) -> list[list[int]]:
     return [[found.key for found in named if found.view == view] for view in range(VIEWS)]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.lists(st.tuples(texts, texts, st.floats(-1e9, 1e9)), min_size=1, max_size=4))
 def test_compiled_features_are_those_of_the_definition(given_rows) -> None:
     """Of every script, of broken text, of several fields and rows, in their order."""
