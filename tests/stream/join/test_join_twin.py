@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
-from stream.data.block import Rows
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Rows
 from stream.data.sequences import CodedColumn, TextColumn
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
@@ -23,8 +23,8 @@ from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 from stream.join.plan import Plan, Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
 from tests.stream.join.short_joins import content, plan_one, told
-from tests.stream.join.test_join import OPS
 
+OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
 event = st.tuples(
     st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
