@@ -15,10 +15,11 @@ import httpx
 import pytest
 
 from consumers.base.records import Outgoing
+from consumers.cli import main
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.acceptance.kafka_feed import committed, configure, elec2, fill
-from tests.acceptance.service import Service, headwater
+from tests.acceptance.service import Service
 from tests.waiting import until
 
 CONFIG = """
@@ -196,11 +197,15 @@ def test_kills_on_a_broker_lose_and_double_nothing(tmp_path: Path, kafka_bootstr
     ],
 )
 def test_wrong_number_of_processes_is_one_line(
-    tmp_path: Path, transport: str, arguments: list[str], words: str
+    tmp_path: Path,
+    transport: str,
+    arguments: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Before anything is opened."""
-    ended = headwater("run", configured(tmp_path, transport), *arguments)
+    assert main(["run", str(configured(tmp_path, transport)), *arguments]) == 2
 
-    assert ended.returncode == 2
-    assert words in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    line = capsys.readouterr().err
+    assert words in line
+    assert line.count("\n") == 1

@@ -117,6 +117,7 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
 
     out = capsys.readouterr()
     assert said in out.err
+    assert "-h" in out.err
     assert out.out == ""
 
 

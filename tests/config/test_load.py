@@ -161,7 +161,7 @@ def test_keys_on_disk_without_requests() -> None:
         ("GaussianNB", "gausian_nb", "did you mean 'GaussianNB'?"),
         ("GaussianNB", "river:os.system", "[model] type: expected"),
         ("orders", "..", "[input] observations: expected a topic name"),
-        ('name = "shop"', "name = ", "not valid TOML: "),
+        ('name = "shop"', "name = ", "not valid TOML: Invalid value (at line 2"),
     ],
 )
 def test_wrong_required_value_is_one_line(old: str, new: str, expected: str) -> None:

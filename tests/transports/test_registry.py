@@ -63,5 +63,5 @@ def test_only_a_path_is_taken_for_one() -> None:
 @pytest.mark.parametrize("url", ["redis://a:1", "sqlite", ""])
 def test_url_of_no_transport_is_named(url: str) -> None:
     """With the forms there are."""
-    with pytest.raises(ConfigError, match=r"expected a transport as .*, got"):
+    with pytest.raises(ConfigError, match=r"expected a transport as .*sqlite:FILE\.db.*, got"):
         transport_of(url)

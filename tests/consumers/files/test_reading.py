@@ -292,7 +292,12 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.jsonl", "[1, 2]\n", "line 1 is JSON but not an object, got [1, 2]"),
         ("a.jsonl", b'{"\xc3\xa4": "\xff"}\n', "line 1, byte 9: 0xff is not UTF-8"),
         ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
-        ("a.csv", b"x\n" * 600_000 + b"a\xe9\n", "line 600001, byte 2: 0xe9 is not UTF-8"),
+        (
+            "a.csv",
+            b"x\n" * 600_000 + b"a\xe9\n",
+            "line 600001, byte 2: 0xe9 is not UTF-8; correct the file, or name its encoding, for "
+            "example --encoding cp1252",
+        ),
         ("a.csv", "x,y\n1,2\n1,2,3\n", "line 3 has 3 cells, the header has 2"),
         ("a.csv", "x,y,z\n1,2,3\n1,2\n", "line 3 has 2 cells, the header has 3; leave a cell"),
         ("a.csv", "x,y\n1\n", "line 2 has 1 cell, the header has 2"),
@@ -328,10 +333,10 @@ def test_missing_damaged_and_unreadable_files_are_config_errors(tmp_path: Path) 
     folder.mkdir()
 
     for path, said in (
-        (tmp_path / "none.csv", "no such file"),
-        (damaged, "damaged gzip file"),
-        (cut, "damaged gzip file"),
-        (folder, "the directory has no files"),
+        (tmp_path / "none.csv", "no such file; check the name"),
+        (damaged, "damaged gzip file .*; fetch it again"),
+        (cut, "damaged gzip file .*; fetch it again"),
+        (folder, "the directory has no files; check the name"),
     ):
         with pytest.raises(ConfigError, match=said):
             list(read_records(path))

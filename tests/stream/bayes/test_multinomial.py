@@ -14,14 +14,12 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
 from stream import Block, InvalidRecordError, MultinomialNB, Rows, SchemaError, State, StateError
-from stream.checks import yield_laws
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.progressive import progressive
 from stream.text import BUCKETS, MAX_TOKENS, bucket
 from tests.oracles.multinomial import SlowMultinomialNB
 from tests.oracles.sklearn import named, token_matrix, worst_difference
 
-ZERO = MultinomialNB(alpha=0)
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)
 RECORD = st.fixed_dictionaries(
     {"text": WORDS.map(" ".join), "free": st.sampled_from([None, 0, 1, 0.5, 3])}
@@ -103,12 +101,6 @@ def test_line_of_maximum_likelihood_has_no_nan() -> None:
 
     assert line.weights[f"bucket {bucket('sun')}"] == 0.0
     assert line.weights[f"bucket {bucket('free')}"] == pytest.approx(1e300)
-
-
-@pytest.mark.parametrize("law", [pytest.param(f, id=f.__name__) for f in yield_laws(ZERO)])
-def test_law_holds_without_smoothing(law) -> None:
-    """Each law, with alpha = 0."""
-    law(ZERO)
 
 
 def test_posterior_is_that_of_scikit_learn() -> None:

@@ -254,13 +254,14 @@ def test_codes_stay_dense_and_belong_to_their_tokens(changes: list[tuple[bool, s
 @pytest.mark.parametrize(
     "model",
     [
+        MultinomialNB(alpha=0),
         MultinomialNB(0.1, half_life=20),
         MultinomialNB(vocabulary="exact"),
         MultinomialNB(
             vocabulary="exact", max_tokens=12, half_life=7, priors={"first": 0.5, "second": 0.5}
         ),
     ],
-    ids=["fading", "exact", "bounded"],
+    ids=["unsmoothed", "fading", "exact", "bounded"],
 )
 def test_other_parameters_satisfy_the_laws(model: MultinomialNB) -> None:
     """Those of `stream.checks`, as the defaults do."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import GaussianNB
-from stream.data.block import Rows
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Rows
 from stream.data.sequences import CodedColumn, TextColumn
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
@@ -23,8 +23,8 @@ from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 from stream.join.plan import Plan, Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
 from tests.stream.join.short_joins import content, plan_one, told
-from tests.stream.join.test_join import OPS
 
+OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
 event = st.tuples(
     st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
@@ -177,12 +177,12 @@ def test_silence_falls_where_the_obvious_twin_says(
     compare(events, bound, cuts, restart)
 
 
-def compare(events, bound, cuts, restart) -> None:
-    """The join, in one call and in several, against the twin."""
-    twin = JoinTwin(**{"bound" if k == "max_pending" else k: v for k, v in bound.items()})
+def twin_of(bound, events, **more) -> JoinTwin:
+    """The twin after these events."""
+    bound = {"bound" if k == "max_pending" else k: v for k, v in bound.items()}
     if "silence" in bound:
-        twin.silence = bound["silence"][:2]
-    time = 0
+        bound["silence"] = bound["silence"][:2]
+    twin, time = JoinTwin(**bound, **more), 0
     for at, (what, id_, label, passed, w, learn) in enumerate(events):
         time += passed
         if what == "answer":
@@ -190,19 +190,33 @@ def compare(events, bound, cuts, restart) -> None:
         else:
             inside, size = label if what == "inside" else None, size_of(twin.observations)
             twin.observe(at, id_, time, inside, w, learn, size)
+    return twin
+
+
+def assert_alike(done: Calls, twin: JoinTwin) -> None:
+    """Steps, dead letters, outcomes, classes, and the ids that are held."""
+    assert done.steps == twin.steps
+    assert done.rejected == twin.rejected
+    assert done.refused == twin.refused
+    assert done.ages == twin.ages
+    assert done.join.outcomes == twin.outcomes
+    assert [(type(v), v) for v in done.join.labels] == [(type(v), v) for v in twin.labels]
+    held = done.join.state
+    assert list(held.waiting) == [h.id for h in twin.waiting]
+    assert list(held.early) == [h.id for h in twin.early]
+    assert list(held.settled) == [h.id for h in twin.settled]
+
+
+def compare(events, bound, cuts, restart) -> None:
+    """The join, in one call and in several, against the twin."""
+    twin = twin_of(bound, events)
     cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
     whole = calls(LabelJoin(**bound), events, [])
     cut = calls(LabelJoin(**bound), events, cuts, restart)
 
-    assert whole.steps == twin.steps
-    assert whole.rejected == twin.rejected
-    assert whole.refused == twin.refused
-    assert whole.ages == twin.ages
+    assert_alike(whole, twin)
     assert bound["rules"] == 1 or whole.join.state.total_bytes <= bound["max_bytes"] + 4
-    assert whole.join.outcomes == twin.outcomes
     assert set(whole.join.outcomes) <= set(OUTCOMES)
-    assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
-    assert whole.join.pending == len(twin.waiting)
     delays = whole.join.label_delays
     bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
     upto = [sum(delay <= bound for delay in twin.delays) for bound in bounds_ms]

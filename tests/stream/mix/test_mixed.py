@@ -18,7 +18,7 @@ from stream import (
     MixedNB,
     MultinomialNB,
 )
-from stream.checks import yield_laws
+from stream.checks import check_laws, yield_laws
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block
 from stream.data.schema import Schema
 from stream.data.state import State
@@ -77,14 +77,10 @@ FIELDS: dict[type | None, tuple[str, ...]] = {
 LEARNERS = [GaussianNB(), MixedNB(), GaussianBayes(), BernoulliNB(), MultinomialNB(max_tokens=64)]
 
 
-@pytest.mark.parametrize(
-    ("learner", "law"),
-    [(learner, law) for learner in LEARNERS[1:3] for law in yield_laws(MixedLearner(learner))],
-    ids=lambda each: getattr(each, "__name__", type(each).__name__),
-)
-def test_it_satisfies_the_laws_of_every_learner(learner: Learner, law: Any) -> None:
+@pytest.mark.parametrize("learner", LEARNERS[1:3], ids=lambda each: type(each).__name__)
+def test_it_satisfies_the_laws_of_every_learner(learner: Learner) -> None:
     """Before anything is mixed in it is its learner."""
-    law(MixedLearner(learner.clone()))
+    check_laws(MixedLearner(learner.clone()))
 
 
 def many_shards(learner: Learner, shards: int, rng: random.Random) -> list[MixedLearner]:
