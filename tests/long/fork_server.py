@@ -100,7 +100,9 @@ class _Run:
             self.tell("failed", report.nodeid, why=str(report.longrepr)[-300:])
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Generator[None, object, object]:
+    def pytest_fixture_setup(
+        self, fixturedef: Any, request: Any
+    ) -> Generator[None, object, object]:
         """What a shared fixture reaches is reached by each test that uses it."""
         if not self._probe or fixturedef.scope == "function":
             return (yield)
@@ -167,7 +169,7 @@ def _child(job: dict[str, Any], out: int) -> None:
 def _run(job: dict[str, Any]) -> dict[str, Any]:
     """The events of a job, and how it ended: passed, failed, hang, memory or crash."""
     reader, writer = os.pipe()
-    began = time.monotonic()
+    began, used = time.monotonic(), _used()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
@@ -179,15 +181,17 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     os.close(reader)
     failed = [event for event in events if event["event"] == "failed"]
     last = events[-1] if events else {"test": "", "stage": 0}
-    if ended == "passed" and failed:
+    if ended in ("passed", "crash") and failed:
         ended, last = "failed", failed[0]
-    elif ended == "crash" and failed:
-        ended, last = "failed", failed[0]
-    seconds = round(time.monotonic() - began, 2)
+    times = {"seconds": round(time.monotonic() - began, 2), "cpu": round(_used() - used, 2)}
     shown = events if job["probe"] else failed
-    return {"ended": ended, "test": last["test"], "stage": last["stage"], "seconds": seconds} | {
-        "events": shown
-    }
+    return {"ended": ended, "test": last["test"], "events": shown, **times}
+
+
+def _used() -> float:
+    """Processor seconds of processes that have ended."""
+    times = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return times.ru_utime + times.ru_stime
 
 
 def _watch(pid: int, reader: int, limits: dict[str, float], events: list[dict[str, Any]]) -> str:

@@ -22,7 +22,11 @@ __all__ = ["Worker"]
 
 HERE = Path(__file__).parent
 LEFT_OUT = (".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "build")
-OPTIONS = "-q -p no:cacheprovider --no-header --tb=line --hypothesis-seed=0 --timeout=0".split()
+OPTIONS = [
+    *["-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--timeout=0"],
+    "--hypothesis-seed=0",  # the same examples for each mutation
+    "-Wignore::pytest.PytestAssertRewriteWarning",  # plugins that the server has imported
+]
 
 
 class Worker:
@@ -53,6 +57,7 @@ class Worker:
         self._kernels = {n: kernels_changed_by(each) for n, each in enumerate(mutations)}
         self._stamps = {name: source_stamp(self.tree / name) for name in ("stream", "consumers")}
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment.setdefault("HEADWATER_SHARED", str(ROOT.parent / "shared"))
         environment.pop("PYTHONPATH", None)
         self._server = subprocess.Popen(
             [sys.executable, str(HERE / "fork_server.py")],
@@ -106,9 +111,7 @@ class Worker:
         stage = {"files": [file], "tests": None, "limits": {}}
         return self._ask(task, [stage], [*OPTIONS, *options], probe=True)
 
-    def run(
-        self, number: int, stages: list[dict[str, Any]], options: list[str]
-    ) -> dict[str, Any]:
+    def run(self, number: int, stages: list[dict[str, Any]], options: list[str]) -> dict[str, Any]:
         """Run tests with a mutation, until one fails."""
         task = {"marks": "", "statements": {}, "kernels": {}}
         task["changed"] = sorted(self._kernels[number])

@@ -248,10 +248,7 @@ def _constant(at: _Finder, node: ast.AST, place: _Place) -> None:
         case float(value):
             at.whole("constant", place, node, f"({text} * 2)" if value else "1.0")
         case str() | bytes() if not MESSAGE.search(str(node.value)):
-            end = re.search(r"[\"']+$", text)
-            if end is not None and end[0] in "\"'":
-                at.whole("constant", place, node, f"{text[:-1]}_{text[-1]}")
-            elif end is not None and not node.value:
+            if not text.endswith(('"""', "'''")):
                 at.whole("constant", place, node, f"{text[:-1]}_{text[-1]}")
 
 
@@ -403,12 +400,17 @@ def _changes(mutation: Mutation) -> bool:
         changed = _code(mutation.applied(source), mutation.path)
     except SyntaxError:
         return False
-    return changed != _code(source, mutation.path)
+    return changed != _compiled(mutation.path)
 
 
 @cache
 def _source(path: str) -> bytes:
     return (ROOT / path).read_bytes()
+
+
+@cache
+def _compiled(path: str) -> bytes:
+    return _code(_source(path), path)
 
 
 def _code(source: bytes, path: str) -> bytes:

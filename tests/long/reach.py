@@ -6,9 +6,10 @@ them pass, those of `--all`. So one pass counts what each of the two runs catche
 
 First each test runs once without a mutation. That finds which mutated statements it reaches, and
 how long it takes; a test that fails then is left out and named. A test that hangs, takes more than
-4 GB or ends its process has caught the mutation. At most `--seconds` of tests run in each of the two
-runs of a mutation, the nearest and quickest first; the table names the mutations for which that was
-not enough. A mutation without effect survives all tests, now and later.
+4 GB or ends its process has caught the mutation. In each of the two runs of a mutation at most
+`--seconds` of tests run, the nearest and quickest first, and of other rooms' tests 5 s; the summary
+has the mutations for which that was not enough. A mutation without effect survives all tests, now
+and later.
 
 Tests that need a broker, a browser or Spark run with `--brokers` only; so do most guards in
 consumers/transports/kafka, which `tests.long.mutants` takes out by hand.
@@ -42,6 +43,8 @@ from tests.test_architecture import drawn
 TABLE = ROOT / "tests" / "long" / "reach.tsv"
 COLUMNS = ["room", "mutation", "old", "new", "day", "all", "seconds", "caught by"]
 FIRST = 3.0  # seconds of the nearest tests, which run before the others are collected
+OTHER = 3  # the rank of tests of other rooms
+OTHERS = 5.0  # seconds of tests of other rooms that reach the mutation, too
 
 
 def main() -> int:
@@ -49,7 +52,7 @@ def main() -> int:
     options = _options()
     mutations = sample(room_files(list(drawn())), options.count, options.seed)
     key = hashlib.sha256("\n".join(map(str, mutations)).encode()).hexdigest()[:12]
-    chosen = [n for n, each in enumerate(mutations) if options.only in (None, each.room)]
+    chosen = [n for n, each in enumerate(mutations) if each.room in (options.only or [each.room])]
     options.directory.mkdir(parents=True, exist_ok=True)
     results = _Kept(options.directory / f"{key}-mutants.jsonl", options.resume)
     commit = options.tests_from
@@ -75,7 +78,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=400, help="mutations in all rooms")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="ROOM", help="of the sample, such as stream/bayes")
+    parser.add_argument("--only", metavar="ROOM", action="append", help="may be given again")
     parser.add_argument("--tests-from", metavar="COMMIT", help="only what --all did not catch")
     parser.add_argument("--resume", action="store_true", help="keep what is in the directory")
     parser.add_argument("--directory", type=Path, default=ROOT / "build" / "reach")
@@ -176,7 +179,9 @@ class _Reach:
         left.sort(key=lambda name: -(self._tree / name).stat().st_size)
         if left:
             by_day = self._by_day(left)
-            self._each("files without a mutation", left, lambda w, name: self._seen(w, name, by_day))
+            self._each(
+                "files without a mutation", left, lambda w, name: self._seen(w, name, by_day)
+            )
 
     def _by_day(self, files: list[str]) -> set[str] | None:
         """The tests of the day run; None if there is one run only."""
@@ -214,9 +219,10 @@ class _Reach:
             if each["test"] not in failed
         ]
         row = {"name": name, "failed": sorted(failed), "tests": tests}
-        self._tests.add(row | {"seconds": answer["seconds"]})
+        self._tests.add(row | {"seconds": answer["seconds"], "cpu": answer["cpu"]})
         lost = f", left out: {', '.join(sorted(failed))}" if failed else ""
-        return f"{answer['seconds']:.1f} s {name}: {len(tests)} tests{lost}"
+        cpu = f"({answer['cpu']:.1f} s of a processor)"
+        return f"{answer['seconds']:.1f} s {cpu} {name}: {len(tests)} tests{lost}"
 
     def _marked(self) -> list[str]:
         return [] if self._options.brokers else ["-m", "not kafka and not spark"]
@@ -231,13 +237,16 @@ class _Reach:
     def _reaching(self, number: int) -> list[_Test]:
         """The tests of a mutation, the nearest and quickest first."""
         mutation = self._mutations[number]
+        ranks = self._room_tests.of(mutation.room, mutation.path)
         found = []
-        for name, rank in self._room_tests.of(mutation.room, mutation.path).items():
-            for test in self._tests.rows.get(name, {"tests": []})["tests"]:
-                if mutation.statement is None or number in test["reached"]:
+        for name, row in self._tests.rows.items():
+            rank = ranks.get(name, OTHER)
+            for test in row["tests"]:
+                always = mutation.statement is None and rank != OTHER
+                if always or number in test["reached"]:
                     rest = test["seconds"], rank, test["day"], test["generated"]
                     found.append(_Test(test["test"], *rest))
-        return sorted(found, key=lambda test: (test.rank, test.seconds))
+        return sorted(found, key=lambda test: (test.rank, test.seconds, test.name))
 
     def _mutated(self, worker: Worker, number: int) -> str:
         mutation, reaching = self._mutations[number], self._reaching(number)
@@ -245,7 +254,7 @@ class _Reach:
         # Generated examples are more in the whole run.
         rest = [t for t in reaching if not t.day or (self._all and t.generated)]
         rest = _within(rest, self._options.seconds)
-        began = time.monotonic()
+        began, cpu = time.monotonic(), 0.0
         row = {"name": str(number), "room": mutation.room, "mutation": str(mutation)}
         row |= {"old": mutation.old, "new": mutation.new, "day": "survived", "all": "survived"}
         row |= {"test": "", "reaching": len(reaching), "ran": len({t.name for t in [*day, *rest]})}
@@ -254,21 +263,26 @@ class _Reach:
                 if not tests:
                     continue
                 answer = worker.run(number, _stages(tests), [*more, *self._marked()])
+                cpu += answer["cpu"]
                 if answer["ended"] != "passed":
                     row[run] = row["all"] = answer["ended"]
                     row["test"] = answer["test"]
                     break
         seconds = round(time.monotonic() - began, 1)
-        self._results.add(row | {"seconds": seconds})
+        self._results.add(row | {"seconds": seconds, "cpu": round(cpu, 1)})
         verdict = "SURVIVED" if row["all"] == "survived" else f"{row['all']} in {row['test']}"
-        return f"{seconds} s {mutation}: {verdict} ({row['ran']} of {row['reaching']} tests)"
+        times = f"{seconds} s ({cpu:.1f} s of a processor)"
+        return f"{times} {mutation}: {verdict} ({row['ran']} of {row['reaching']} tests)"
 
 
 def _within(tests: list[_Test], seconds: float) -> list[_Test]:
     """The first ones that take so long; at least one."""
     found, used = [], 0.0
+    others = 0.0
     for test in tests:
-        if used + test.seconds <= seconds or not found:
+        if test.rank == OTHER:
+            others += test.seconds
+        if (used + test.seconds <= seconds and others <= OTHERS) or not found:
             found.append(test)
             used += test.seconds
     return found
