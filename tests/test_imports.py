@@ -1,4 +1,4 @@
-"""What an import loads, compiles and takes."""
+"""What an import loads and compiles."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-IMPORT_SECONDS = 1.5
+MOST_IMPORTED = 800  # modules that `import stream` loads, with numba and numpy
 
 PROBE = """
-import sys, time, json
+import sys, json
 from numba.core import event
-start = time.perf_counter()
 with event.install_recorder("numba:compile") as compiled:
     import stream
 print(json.dumps({"compiled": len(compiled.buffer), "modules": sorted(sys.modules)}))
 """
-CLOCK = "import time; t = time.process_time(); import stream; print(time.process_time() - t)"
 
 
 def python(code: str) -> str:
@@ -29,7 +27,10 @@ def python(code: str) -> str:
 
 
 def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
-    """river's metrics and drift, and libraries of frames, are loaded by those who use them."""
+    """river's metrics and drift, and libraries of frames, are loaded by those who use them.
+
+    The number of modules bounds the time of an import without a clock.
+    """
     found = json.loads(python(PROBE))
     heavy = {"river.metrics", "river.drift", "river.datasets", "sklearn", "matplotlib"}
     heavy |= {"narwhals", "pandas", "polars", "pyarrow"}
@@ -37,6 +38,7 @@ def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
     assert found["compiled"] == 0
     assert not heavy & set(found["modules"])
     assert not [m for m in found["modules"] if m.split(".")[0] == "consumers"]
+    assert len(found["modules"]) < MOST_IMPORTED
 
 
 def test_importing_the_service_loads_no_statistics() -> None:
@@ -52,11 +54,3 @@ def test_feeds_of_the_demo_load_no_statistics() -> None:
     found = json.loads(python(PROBE.replace("import stream", feed)))
 
     assert not {"river.datasets", "scipy.stats", "sklearn", "pandas"} & set(found["modules"])
-
-
-def test_importing_the_core_is_quick(record_property) -> None:
-    """The best of three is far below what a user would notice."""
-    seconds = min(float(python(CLOCK)) for _ in range(3))
-    record_property("import_stream_seconds", seconds)
-
-    assert seconds < IMPORT_SECONDS, f"import stream takes {seconds:.2f} s"

@@ -1,17 +1,13 @@
-"""The command line as a user has it: a directory, a command, what it said and its exit code.
-
-Rule: no command may ever show a traceback, whatever it was given; every command run here is
-looked at for one.
-"""
+"""The command line as a user has it: a directory, a command, what it said and its exit code."""
 
 from __future__ import annotations
 
 import csv
 import json
-import subprocess
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -20,7 +16,7 @@ from river.datasets import Phishing
 from consumers.base.records import Partition
 from consumers.transports import open_log
 from tests.acceptance.service import headwater
-from tests.waiting import PATIENCE
+from tests.calling import call, ended
 
 __all__ = ["PAGES", "Shell"]
 
@@ -33,15 +29,13 @@ class Shell:
 
     directory: Path
 
-    def __call__(
-        self, *arguments: str | Path, code: int = 0, seconds: float = PATIENCE
-    ) -> subprocess.CompletedProcess[str]:
-        """Run `headwater …` to its end, which must be `code` and without a traceback."""
-        done = headwater(*arguments, directory=self.directory, seconds=seconds)
-        said = f"headwater {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
-        assert "Traceback" not in said, said
-        assert done.returncode == code, said
-        return done
+    def __call__(self, *arguments: str | Path, code: int = 0) -> CompletedProcess[str]:
+        """Run `headwater …` in this process to its end, which must be `code`."""
+        return call(*arguments, directory=self.directory, code=code)
+
+    def start(self, *arguments: str | Path, code: int = 0) -> CompletedProcess[str]:
+        """Start the installed command, as a user does; the same."""
+        return ended(headwater(*arguments, directory=self.directory), code)
 
     def lines(self, *arguments: str | Path) -> list[str]:
         """The lines it prints on stdout."""

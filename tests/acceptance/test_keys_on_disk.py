@@ -22,8 +22,9 @@ from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from stream import PerKeyNB
 from stream.evaluate.progressive import progressive
-from tests.acceptance.service import Service, headwater
+from tests.acceptance.service import Service
 from tests.acceptance.test_kill import DELAY, Files
+from tests.calling import call
 from tests.consumers.feeds import CONFIG, Labelled
 
 RECORDS = 1500
@@ -60,9 +61,11 @@ def files(directory: Path, feed: Labelled, model: str = "keys_on_disk = true") -
 
 def run_until(files: Files, failpoint: str | None) -> str:
     """Run to the end, or to the failpoint that kills. Returns what was printed."""
-    environment = {} if failpoint is None else {"HEADWATER_FAILPOINT": failpoint}
+    if failpoint is None:
+        return call("run", files.config, "--drain", code=0).stderr
+    environment = {"HEADWATER_FAILPOINT": failpoint}
     with Service(files.config, "--drain", environment=environment) as service:
-        assert service.wait(120) == (0 if failpoint is None else -9), service.output
+        assert service.wait() == -9, service.output
         assert "Traceback" not in service.output
         return service.output
 
@@ -169,11 +172,11 @@ def test_commands_read_the_keys(tmp_path: Path) -> None:
     service = files(tmp_path, records())
     run_until(service, None)
     config = service.config
-    listed = headwater("snapshots", "list", config)
-    verified = headwater("snapshots", "verify", config)
+    listed = call("snapshots", "list", config)
+    verified = call("snapshots", "verify", config)
     position = str(int(service.store.paths()[-1].stem[5:]))
-    copied = headwater("snapshots", "export", config, position, tmp_path / "copy.hws")
-    exported = headwater("export", config, tmp_path / "model.hw")
+    copied = call("snapshots", "export", config, position, tmp_path / "copy.hws")
+    exported = call("export", config, tmp_path / "model.hw")
     assert (listed.returncode, verified.returncode) == (0, 0), verified.stdout + verified.stderr
     assert " bad " not in listed.stdout
     assert copied.returncode != 0
@@ -186,7 +189,7 @@ def test_commands_read_the_keys(tmp_path: Path) -> None:
         load_model(service.store.paths()[-1])
     (path,) = service.store.directory.glob("keys-*.db")
     path.unlink()
-    assert "does not exist" in headwater("snapshots", "verify", config).stdout
+    assert "does not exist" in call("snapshots", "verify", config).stdout
 
 
 def test_rolled_back_service_continues(tmp_path: Path) -> None:
@@ -196,8 +199,7 @@ def test_rolled_back_service_continues(tmp_path: Path) -> None:
     with closing(open_log(f"sqlite:{service.database}")) as log:
         journal = sources(load(service.config), log).journal
         end = log.end_offsets([journal])[journal]
-    rolled = headwater("rollback", service.config, "--to", str(end - 5), "--yes")
-    assert rolled.returncode == 0, rolled.stdout + rolled.stderr
+    call("rollback", service.config, "--to", str(end - 5), "--yes", code=0)
     said = run_until(service, None)
     assert "0 records replayed" in said
     with closing(open_log(f"sqlite:{service.database}")) as log:
@@ -214,7 +216,7 @@ def test_disk_that_fails_once(tmp_path: Path, failpoint: str) -> None:
     service = files(tmp_path, feed := records())
     environment = {"HEADWATER_FAILPOINT": f"{failpoint}:raise@6"}
     with Service(service.config, "--drain", environment=environment) as running:
-        assert running.wait(120) == 0, running.output
+        assert running.wait() == 0, running.output
         assert "starting over from the journal" in running.output
         assert "snapshot not used" not in running.output
     check(service, feed)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from consumers.base.records import Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.config import load
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
@@ -29,7 +28,8 @@ from stream import GaussianNB
 from stream.evaluate.progressive import progressive
 from tests.acceptance.kafka_feed import elec2
 from tests.acceptance.service import Service
-from tests.consumers.feeds import Labelled, config_text, fill
+from tests.calling import call
+from tests.consumers.feeds import Labelled, config_text, feed, fill
 from tests.stores import the_store
 
 DELAY = 100
@@ -44,16 +44,29 @@ def records() -> Labelled:
 
 
 class Files:
-    """What a service leaves on the disk, looked at from outside while it runs."""
+    """What a service leaves on the disk, looked at from outside while it runs.
 
-    def __init__(self, directory: Path, records: Labelled, text: str | None = None) -> None:
+    `first` of the observations are there when it is made, with the labels of their time, and all
+    others from `send_rest` on: so a kill always comes before the end.
+    """
+
+    def __init__(
+        self, directory: Path, records: Labelled, text: str | None = None, first: int | None = None
+    ) -> None:
         self.directory = directory
         self.database = directory / "log.db"
         self.config = directory / "svc.toml"
         features = sorted(records[0][0])
         self.config.write_text(text or config_text("sqlite:log.db", features, 50, 50))
+        sent, self._rest = split(feed(records, DELAY), first)
         with closing(open_log(f"sqlite:{self.database}")) as log:
-            fill(log, records, DELAY)
+            fill(log, [])
+            log.append(sent)
+
+    def send_rest(self) -> None:
+        """Send what was held back."""
+        with closing(open_log(f"sqlite:{self.database}")) as log:
+            log.append(self._rest)
 
     @property
     def store(self) -> SnapshotStore:
@@ -69,15 +82,6 @@ class Files:
         with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as database:
             return sum(epoch for (epoch,) in database.execute("SELECT epoch FROM owners"))
 
-    def writing(self) -> bool:
-        """Whether a snapshot is being written."""
-        return any(self.store.directory.glob("*.tmp"))
-
-    def clear_unfinished(self) -> None:
-        """Away with what an earlier kill left half-written, so that the next one can be seen."""
-        for path in self.store.directory.glob("*.tmp"):
-            path.unlink()
-
     def values(self, log: Log, topic: str) -> Iterator[bytes | None]:
         part = Partition(topic, 0)
         for chunk in log.read({part: 0}, log.end_offsets([part])):
@@ -91,37 +95,49 @@ class Files:
         return rebuild(config, log, found, None, end=end)
 
 
-def kill_when(files: Files, happened: Callable[[], object], pause: float = 0.005) -> None:
-    """Start the service, kill it -9 when something is true on the disk.
+def split(records: Iterable[Outgoing], first: int | None) -> tuple[list[Outgoing], list[Outgoing]]:
+    """The records up to the time of observation number `first`, and those after it."""
+    every = list(records)
+    if first is None:
+        return every, []
+    times = [record.timestamp or 0 for record in every if record.topic == "obs"]
+    until = times[first - 1]
+    sent = [record for record in every if (record.timestamp or 0) <= until]
+    return sent, [record for record in every if (record.timestamp or 0) > until]
 
-    The pause leaves the processor to the service.
-    """
-    with Service(files.config, "--drain") as service:
-        while not happened():
-            assert service.alive, service.output
-            time.sleep(pause)
+
+def kill_when(files: Files, happened: Callable[[], object]) -> None:
+    """Start the service, kill it -9 when something is true on the disk."""
+    with Service(files.config) as service:
+        service.wait_until(happened)
         service.kill()
         assert service.code == -9
+
+
+def kill_at(files: Files, failpoint: str) -> None:
+    """Start the service, which is killed at a step."""
+    with Service(files.config, environment={"HEADWATER_FAILPOINT": f"{failpoint}:kill"}) as service:
+        assert service.wait() == -9
 
 
 @pytest.fixture(scope="module")
 def survived(records: Labelled, tmp_path_factory: pytest.TempPathFactory) -> Files:
     """A service killed nine times, in the loop, while writing snapshots, and while starting."""
-    files = Files(tmp_path_factory.mktemp("killed"), records)
+    last = RECORDS * 3 // 4
+    files = Files(tmp_path_factory.mktemp("killed"), records, first=last + 1_000)
     rng = np.random.default_rng(SEED)
-    moments = np.sort(rng.choice(np.arange(1, RECORDS * 3 // 4), size=5, replace=False)).tolist()
+    moments = np.sort(rng.choice(np.arange(1, last), size=5, replace=False)).tolist()
     for count, moment in enumerate(moments):
         further = max(moment, files.predictions() + 1)  # it has come to life again
         kill_when(files, lambda at=further: files.predictions() >= at)
         assert files.predictions() < len(records)
         if count in (1, 3):
-            files.clear_unfinished()
-            kill_when(files, files.writing, pause=0.0)  # it lasts milliseconds
+            kill_at(files, "snap_mid_write")
+            assert any(files.store.directory.glob("*.tmp"))
             owners = files.owners()
             kill_when(files, lambda before=owners: files.owners() > before)
-    with Service(files.config, "--drain") as service:
-        assert service.wait(120) == 0, service.output
-        assert "Traceback" not in service.output
+    files.send_rest()
+    call("run", files.config, "--drain", code=0)
     return files
 
 
@@ -189,8 +205,8 @@ def test_snapshots_a_kill_left_unfinished_are_gone(survived) -> None:
 
 def test_sigterm_ends_with_0_and_a_snapshot_at_the_journals_end(tmp_path, records) -> None:
     """The commit in hand is finished; the next start has nothing to replay."""
-    files = Files(tmp_path, records)
-    with Service(files.config, "--drain") as service:
+    files = Files(tmp_path, records, first=RECORDS // 2)
+    with Service(files.config) as service:
         service.wait_until(lambda: files.predictions() >= 500)
         assert service.terminate() == 0, service.output
     with closing(open_log(f"sqlite:{files.database}")) as log:

@@ -7,11 +7,8 @@ import sys
 
 import pytest
 
-from consumers.cli import COMMANDS
 from tests.acceptance.conftest import Shell
-from tests.waiting import timed
 
-QUICK_SECONDS = 2.0
 CONFIG = """
 name = "pages"
 [input]
@@ -92,23 +89,14 @@ def test_log_that_cannot_be_reached_is_one_line_and_exit_1(
     assert all(part in line for part in expected), line
 
 
-@pytest.mark.parametrize("name", [None, *COMMANDS])
-def test_help_has_an_example_and_is_there_at_once(shell: Shell, name: str | None) -> None:
-    """Of the program and of every command."""
-    with timed() as took:
-        lines = shell.lines(*([name] if name else []), "--help")
-
-    examples = [words for line in lines if (words := line.split())[:1] == ["headwater"]]
-    assert examples
-    assert name is None or all(words[1] == name for words in examples)
-    assert took.cpu < QUICK_SECONDS
-
-
-def test_python_m_headwater_is_the_same_command(place: Shell) -> None:
+def test_python_m_headwater_is_the_same_command(
+    place: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same help, the same records, the same errors."""
+    monkeypatch.setenv("COLUMNS", "80")
     tail = ["tail", "pages", *URL, "--from-beginning", "--drain"]
     for arguments, code in ((["--help"], 0), (tail, 0), (["run", "nope.toml"], 2)):
-        installed = place(*arguments, code=code)
+        called = place(*arguments, code=code)
         module = subprocess.run(
             [sys.executable, "-m", "headwater", *arguments],
             cwd=place.directory,
@@ -117,7 +105,7 @@ def test_python_m_headwater_is_the_same_command(place: Shell) -> None:
         )
 
         assert module.returncode == code
-        assert (module.stdout, module.stderr) == (installed.stdout, installed.stderr)
+        assert (module.stdout, module.stderr) == (called.stdout, called.stderr)
 
 
 def test_journal_of_another_model_is_said_before_a_port_is_opened(shell: Shell) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.transports import open_log
 from tests.acceptance.conftest import Shell
-from tests.acceptance.service import headwater
+from tests.calling import call
 from tests.config.every_key import PASSWORD, SECRETS, SIGNING, TOKEN, place, shown
 from tests.consumers.feeds import config_text, fill, phishing
 
@@ -99,7 +99,7 @@ def test_place_for_copies_that_fails_is_named_without_its_secrets(
     """The driver's own words may repeat them."""
     configured(shell, copy_to)
     for command in (["check", "svc.toml"], ["run", "svc.toml", "--drain"]):
-        done = headwater(*command, directory=shell.directory)
+        done = call(*command, directory=shell.directory)
         said.append(f"{done.stdout}{done.stderr}")
 
     assert any(word in "".join(said) for word in ("token=***", "copy_to")), said

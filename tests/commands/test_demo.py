@@ -33,6 +33,7 @@ from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView
 from stream.evaluate.river_loop import PlainScores
+from tests.calling import call
 from tests.commands.ports import other_port
 from tests.waiting import PATIENCE
 
@@ -184,12 +185,10 @@ def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
     """The configuration it wrote is one of `headwater run`; nothing is predicted twice."""
     directory, lines, _ = finished
     config = directory / "phishing.toml"
-    command = [sys.executable, "-m", "consumers", "run", "--drain", str(config)]
     other_port(config)
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = call("run", "--drain", config, code=0)
 
-    assert done.returncode == 0, done.stderr
     assert "1,250 observations known" in done.stderr
     assert len(values(config, "phishing-predictions")) == 1250
     assert any(line.startswith("  headwater run ") for line in lines)
@@ -211,14 +210,22 @@ def test_a_service_that_scores_otherwise_ends_with_1(tmp_path, capsys, monkeypat
     honest = PlainScores.update
 
     def doctored(self, y_true, y_pred, w=1.0):
-        honest(self, (not y_true) if self.scored == 150 else y_true, y_pred, w)
+        honest(
+            self, ("no" if y_true == "yes" else "yes") if self.scored == 50 else y_true, y_pred, w
+        )
 
     monkeypatch.setattr(PlainScores, "update", doctored)
-    where = ("--directory", str(tmp_path / "demo"), "--port", "0")
+    few = tmp_path / "few.csv"
+    few.write_text(
+        "size,bought\n" + "".join(f"{i % 9},{['yes', 'no'][i % 9 > 4]}\n" for i in range(150))
+    )
+    command = ["demo", "--from", str(few), "--label", "bought", "--port", "0"]
 
-    assert main(["demo", "--fast", *where]) == 1
+    assert main([*command, "--directory", str(tmp_path / "demo")]) == 1
     *_, last = capsys.readouterr().out.splitlines()
-    assert re.search(r"1,200 predictions scored, largest difference 0\.\d+$", last)
+    assert re.search(r"100 predictions scored, largest difference 0\.\d+$", last)
+    assert main([*command, "--directory", str(tmp_path / "other"), "--no-verify"]) == 0
+    assert "river" not in capsys.readouterr().out
 
 
 def test_long_feeds_are_verified_by_a_command(tmp_path, capsys, monkeypatch) -> None:
@@ -266,7 +273,7 @@ def planned(tmp_path: Path, name: str = "phishing") -> DemoPlan:
 def test_a_taken_port_is_replaced_by_a_free_one(tmp_path: Path, capsys: Said_) -> None:
     """Another program on 8321 is no reason to fail."""
     with _occupied(8321):
-        code = main(["demo", "--fast", "--directory", str(tmp_path / "demo")])
+        code = main(["demo", "--fast", "--no-verify", "--directory", str(tmp_path / "demo")])
 
     first = capsys.readouterr().out.splitlines()[0]
     assert code == 0
@@ -321,7 +328,8 @@ def test_a_paced_feed_is_written_while_the_service_runs(tmp_path: Path) -> None:
 def test_on_a_terminal_the_live_view_is_drawn_and_the_summary_follows(tmp_path: Path) -> None:
     """The same command with a terminal, of 80 x 24, as its output."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "consumers", "demo", "--fast", "--directory", "demo"]
+    options = ["--fast", "--no-verify", "--directory", "demo"]
+    command = [sys.executable, "-m", "consumers", "demo", *options]
     size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     process = subprocess.Popen(
         command, stdout=theirs, stdin=theirs, cwd=tmp_path, env={**os.environ, **size}
@@ -336,7 +344,7 @@ def test_on_a_terminal_the_live_view_is_drawn_and_the_summary_follows(tmp_path: 
     os.close(ours)
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode())
 
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     assert "1,250 of 1,250 observations" in text
     assert "╭─ wrong, then right " in text
     assert f"━ model {100 * (offline().scores['last_1000'].accuracy or 0.0):.1f} %" in text
