@@ -401,10 +401,7 @@ MUTANTS = (
         "stream/join/state.py",
         "        if self.rules == 1:\n            self.labels.promise(label)\n",
         "        self.labels.promise(label)\n",
-        (
-            "tests/stream/join/test_join.py::test_early_label_fixes_no_kind",
-            "tests/stream/join/test_join.py::test_early_label_fills_no_class",
-        ),
+        ("tests/stream/join/test_join.py::test_join_follows_the_rule",),
     ),
     Mutant(
         "ids with the same hash are compared",

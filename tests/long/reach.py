@@ -34,11 +34,12 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+from tests.lint.architecture import PAGE, drawn
+from tests.lint.sources import source
 from tests.long.mutant_trees import Worker
 from tests.long.mutations import ROOT, Mutation, room_files, sample
 from tests.long.room_tests import RoomTests
 from tests.long.table import code_of, say
-from tests.test_architecture import drawn
 
 TABLE = ROOT / "tests" / "long" / "reach.tsv"
 COLUMNS = ["room", "mutation", "old", "new", "day", "all", "seconds", "caught by"]
@@ -50,7 +51,7 @@ OTHERS = 5.0  # seconds of tests of other rooms that reach the mutation, too
 def main() -> int:
     """Sample, look once without a mutation, then one mutation at a time."""
     options = _options()
-    mutations = sample(room_files(list(drawn())), options.count, options.seed)
+    mutations = sample(room_files(list(drawn(source(PAGE))[0])), options.count, options.seed)
     key = hashlib.sha256("\n".join(map(str, mutations)).encode()).hexdigest()[:12]
     chosen = [n for n, each in enumerate(mutations) if each.room in (options.only or [each.room])]
     options.directory.mkdir(parents=True, exist_ok=True)
