@@ -330,7 +330,11 @@ def test_labels_alone_that_would_be_dead_letters_are_refused(
         ('{"a": 1}', ["--delay", "soon"], "expected --delay as a number of records or a duration"),
         ('{"a": 1}', ["--rate", "0"], "expected --rate above 0, got 0"),
         ('{"a": 1}', ["--rate", "1", "--time-field", "a"], "give one"),
-        ('{"a": "soon"}', ["--time-field", "a"], "field 'a': expected a time since 1970"),
+        (
+            '{"a": "soon"}',
+            ["--time-field", "a"],
+            "field 'a': expected a time since 1970 (ISO 8601, or epoch seconds or ms), got 'soon'",
+        ),
         ('{"a": 1}', ["--types", "a=text"], "--types is for CSV"),
         ('{"a": 1}', ["--types", "a"], "expected --types FIELD=KIND, got 'a'"),
         ('{"a": 1}', ["--config", "c.toml"], "got both"),

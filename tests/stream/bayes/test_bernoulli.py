@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB as SklearnBernoulliNB
 
-from stream import NotLearnedError, NotSupportedError, Rows, SchemaError, State, StateError
+from stream import NotLearnedError, NotSupportedError, Rows, State, StateError
 from stream.bayes.bernoulli import BernoulliNB
 from stream.bayes.token_sets import ABSENT, _indexed
 from stream.checks import check_laws
@@ -381,22 +381,6 @@ def test_rows_prepared_or_not_give_the_same_bits() -> None:
 
     assert plain.dicts() == early.dicts()
     assert whole.fingerprint() == ahead.fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "says"),
-    [
-        ({"alpha": -0.1}, "alpha must be a number from 0"),
-        ({"alpha": inf}, "alpha must be a number from 0"),
-        ({"binarize": nan}, "binarize must be a number within"),
-        ({"half_life": 0.5}, "half_life"),
-        ({"priors": {"a": 2.0}}, "priors"),
-    ],
-)
-def test_parameter_out_of_range_is_refused(parameters: dict[str, Any], says: str) -> None:
-    """One line says what was expected and what came."""
-    with pytest.raises(SchemaError, match=says):
-        BernoulliNB(**parameters)
 
 
 def test_state_with_impossible_buckets_is_refused() -> None:

@@ -17,7 +17,6 @@ from stream import (
     MixedNB,
     NotLearnedError,
     Rows,
-    SchemaError,
 )
 from stream.bayes.classifier import BayesClassifier
 from stream.data.block import PREDICT_THEN_LEARN
@@ -257,27 +256,6 @@ def test_refused_features_are_counted_the_same_in_any_split(monkeypatch) -> None
 
     assert many.overflows["features"] > 0
     assert many.overflows == single.overflows
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"variance": "biased"},
-        {"var_smoothing": -1e-9},
-        {"var_smoothing": inf},
-        {"priors": {"a": 1.5}},
-        {"priors": {"a": float("nan")}},
-        {"half_life": 0.5},
-        {"half_life": inf},
-    ],
-    ids=repr,
-)
-def test_parameter_out_of_range_is_refused(parameters) -> None:
-    """One line that names the parameter and what came."""
-    with pytest.raises(SchemaError, match=next(iter(parameters))) as caught:
-        GaussianNB(**parameters)
-
-    assert "\n" not in str(caught.value)
 
 
 def test_priors_of_a_configuration_reach_labels_that_are_no_text() -> None:

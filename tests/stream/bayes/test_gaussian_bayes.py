@@ -302,28 +302,6 @@ def test_features_beyond_the_bound_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {"covariance": "tied"},
-        {"ridge": -1e-9},
-        {"ridge": inf},
-        {"shrinkage": 1.1},
-        {"shrinkage": float("nan")},
-        {"missing": "pairwise"},
-        {"variance": "biased"},
-        {"half_life": 0},
-    ],
-    ids=repr,
-)
-def test_parameter_out_of_range_is_refused(parameters) -> None:
-    """One line that names the parameter and what came."""
-    with pytest.raises(SchemaError, match=next(iter(parameters))) as caught:
-        GaussianBayes(**parameters)
-
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("means", "covariances"),
     [
         ({}, {}),

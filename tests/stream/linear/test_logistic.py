@@ -19,7 +19,6 @@ from stream import (
     NotLearnedError,
     NotSupportedError,
     Schema,
-    SchemaError,
     State,
     StateError,
 )
@@ -367,24 +366,6 @@ def test_row_has_each_indicator_once_and_rising() -> None:
     assert found.start.tolist() == [0, 2, 2, 3]
     red, word = category_bucket("colour", "red"), bucket("red")
     assert found.bucket.tolist() == [*sorted((red, word)), red]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"learning_rate": 0.0},
-        {"learning_rate": nan},
-        {"l2": -0.1},
-        {"start": "bayes"},
-        {"text": "note"},
-        {"half_life": 0.5},
-    ],
-    ids=str,
-)
-def test_bad_parameter_is_refused(parameters) -> None:
-    """In one line that names it."""
-    with pytest.raises(SchemaError, match=next(iter(parameters))):
-        LogisticRegression(**parameters)
 
 
 def test_unlearning_is_refused() -> None:

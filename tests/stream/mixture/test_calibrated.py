@@ -20,7 +20,6 @@ from stream import (
     MixedNB,
     Mixture,
     MultinomialNB,
-    SchemaError,
     State,
     StateError,
 )
@@ -252,20 +251,6 @@ def test_correction_reaches_the_learner_and_not_what_was_counted() -> None:
     assert model._parts[0].fingerprint() == alone.fingerprint()
     assert model.calibration_error == before
     assert sum(model.predict_proba_one(xs[3]).values()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("bad", ["no such", 1, None, {"half_life": 3}, ["GaussianNB"]], ids=str)
-def test_what_is_no_learner_is_refused(bad) -> None:
-    """In one line, with what is expected."""
-    with pytest.raises(SchemaError, match="learner: expected a learner"):
-        Calibrated(bad)
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), 101.0, "x", None])
-def test_rate_out_of_range_is_refused(bad) -> None:
-    """By its name."""
-    with pytest.raises(SchemaError, match="learning_rate"):
-        Calibrated("GaussianNB", bad)
 
 
 def test_learner_by_name_and_parameters_is_that_learner() -> None:

@@ -485,17 +485,6 @@ def test_given_experts_do_not_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [[], "MixedNB", ["no such"], [1], {"MixedNB": 1}, [None], 3, [{"half_life": 3}], [{"type": 1}]],
-    ids=str,
-)
-def test_experts_that_are_no_learners_are_refused(bad) -> None:
-    """In one line that names the parameter."""
-    with pytest.raises(SchemaError, match="experts"):
-        Mixture(bad)
-
-
-@pytest.mark.parametrize(
     "bad", [{"half_lives": 3}, {"half_life": "x"}, {"half_life": 0.1}], ids=str
 )
 def test_bad_parameter_of_an_expert_is_refused(bad) -> None:

@@ -306,9 +306,8 @@ def test_density_of_categories_or_angles_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"n_neighbors": 0}, {"n_neighbors": 1.5}, {"window": 0}, {"window": 3}, {"metric": "cubic"},
-     {"p": 0.5}, {"p": nan}, {"scale": "mad"}, {"weights": "rank"}, {"n_neighbors": True}],
-)  # fmt: skip
+    [{"window": 3}, {"p": 0.5}],
+)
 def test_a_parameter_out_of_its_range_is_refused(given) -> None:
     """With one line that names it."""
     with pytest.raises(SchemaError, match=next(iter(given))) as caught:

@@ -238,30 +238,6 @@ def test_feature_beyond_the_bound_gets_no_bin_and_is_counted(monkeypatch) -> Non
     assert made.transform_one({"b": 1, "c": 3}) == {"b": "0", "c": None}
 
 
-WRONG = {
-    "strategy": {"strategy": "kmeans"},
-    "one bin": {"n_bins": 1},
-    "many bins": {"n_bins": 65},
-    "no number of bins": {"n_bins": 2.0},
-    "no edge": {"edges": {"a": []}},
-    "text": {"edges": {"a": "12"}},
-    "no numbers": {"edges": {"a": ["1"]}},
-    "infinite": {"edges": {"a": [0, inf]}},
-    "nan": {"edges": {"a": [nan]}},
-    "equal": {"edges": {"a": [1, 1.0]}},
-    "falling": {"edges": {"a": [2, 1]}},
-}
-
-
-@pytest.mark.parametrize("parameters", WRONG.values(), ids=WRONG)
-def test_bins_that_make_no_sense_are_refused(parameters) -> None:
-    """In one line."""
-    with pytest.raises(SchemaError) as caught:
-        Discretizer(**parameters)
-
-    assert "\n" not in str(caught.value)
-
-
 def river_cases():
     """river's own checks of each kind of bins."""
     for made in (Discretizer(), Discretizer(strategy="uniform"), Discretizer({"x": [0, 1]})):
