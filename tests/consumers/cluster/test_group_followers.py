@@ -21,7 +21,7 @@ from consumers.transports import open_log
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.protocol import Assigned
 from tests.consumers.sharded import Sharded
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 class Process:
@@ -47,7 +47,7 @@ class Process:
 
     def end(self) -> None:
         self.stop.set()
-        self.thread.join(60)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
 
