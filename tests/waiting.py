@@ -1,23 +1,20 @@
-"""How a test waits, and how it measures time, on a machine that does other work too.
+"""How a test waits, and how it compares times, on a machine that does other work too.
 
 Rule: a test waits for progress, never for seconds. `PATIENCE` bounds every wait for something that
-must happen; only a test that fails waits as long. A test that does bound a time bounds what its
-processes used of a processor, or the time divided by how slow other work makes this machine.
+must happen; only a test that fails waits as long. A test of a time compares it with a time of the
+same run (`growth`), counts work, or states an order of events. A figure in seconds is a benchmark.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["PATIENCE", "Timed", "timed", "until"]
+__all__ = ["PATIENCE", "growth", "until"]
 
 PATIENCE = 300.0  # seconds
-SAMPLE = 0.1  # seconds of a processor
+TRIES = 3
 
 Found = TypeVar("Found")
 
@@ -31,35 +28,17 @@ def until(look: Callable[[], Found], what: str = "it") -> Found:
     return found
 
 
-@dataclass
-class Timed:
-    """How long something took: `seconds` as on a quiet machine, by `slowness`; `cpu` seconds of
-    the processes it waited for and of this one."""
+def growth(small: Callable[[], object], large: Callable[[], object]) -> float:
+    """How many times as much processor time of this thread the large work takes as the small one.
 
-    seconds: float = 0.0
-    cpu: float = 0.0
-    slowness: float = 1.0
-
-
-@contextmanager
-def timed() -> Iterator[Timed]:
-    """Measure what is done inside; the figures are there when it has ended."""
-    took, before = Timed(), _slowness()
-    began, used = time.monotonic(), _used()
-    yield took
-    took.seconds, took.cpu = time.monotonic() - began, _used() - used
-    took.slowness = max(before, _slowness())
-    took.seconds /= took.slowness
+    The least of some tries each, in turn. Eight times the input is about 8 where the work is in
+    proportion to it, and 64 where each part of the input is compared with each other part.
+    """
+    took = [(_seconds(small), _seconds(large)) for _ in range(TRIES)]
+    return min(of_large for _, of_large in took) / min(of_small for of_small, _ in took)
 
 
-def _used() -> float:
-    """Processor seconds of this process and of its children that have ended."""
-    return sum(os.times()[:4])
-
-
-def _slowness() -> float:
-    """How much longer than on a quiet machine work takes now; 1 where nobody else works."""
-    began, end = time.perf_counter(), time.thread_time() + SAMPLE
-    while time.thread_time() < end:
-        pass
-    return max(1.0, (time.perf_counter() - began) / SAMPLE)
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
 from uuid import uuid4
 
 import httpx
 import pytest
+from kafka import KafkaAdminClient
 
 from consumers.transports import open_log
 from tests.acceptance.kafka_feed import Feed, Stream, committed, configure, elec2, fill, outgoing
 from tests.acceptance.service import Service
-from tests.waiting import timed, until
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.kafka
 
 FIRST = 3_000  # records that are there before anybody starts
-DEAD_SECONDS = 9.0  # from kill -9 of the owner to a prediction of the standby
-LEFT_SECONDS = 4.0  # from SIGTERM
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def assert_same_answers(owner: Service, follower: Service) -> None:
 
     def asked(service: Service) -> dict:
         address = service.wait_said(r"metrics on (http://\S+)/metrics")[1]
-        answer = httpx.post(f"{address}/v1/predict", json=record, timeout=60)
+        answer = httpx.post(f"{address}/v1/predict", json=record, timeout=PATIENCE)
         found = answer.json()
         del found["ts"], found["position"]  # a marker of Kafka may be after the journal record
         return {"age": found.pop("age_ms"), "found": found}
@@ -83,11 +83,21 @@ def assert_same_answers(owner: Service, follower: Service) -> None:
     assert asked(follower)["found"]["model"]["learned"] == FIRST
 
 
+def members(pair: Pair) -> int:
+    """How many processes the broker counts in the group of the service."""
+    with closing(KafkaAdminClient(bootstrap_servers=pair.feed.bootstrap)) as admin:
+        return len(admin.describe_groups([pair.name])[pair.name]["members"])
+
+
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
     pair: Pair, stream: Stream, how: str
 ) -> None:
-    """The second follows the journal, and goes on where the first was: each prediction once."""
+    """The second follows the journal, and goes on where the first was: each prediction once.
+
+    One that ends by SIGTERM leaves the group, so nobody waits for the end of its session. How long
+    a takeover lasts is measured by `benchmarks/takeover.py`.
+    """
     log = open_log(f"kafka://{pair.feed.bootstrap}")
     more = [r for r in outgoing(stream[: FIRST + 400], pair.feed) if int(r.key or b"0") >= FIRST]
     try:
@@ -97,9 +107,8 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
                 second.wait_until(lambda: stands_by(second))
                 assert_same_answers(first, second)
                 getattr(first, how)()
+                assert how == "kill" or members(pair) == 1
                 log.append([r._replace(partition=0) for r in more])
-                with timed() as took:
-                    until(lambda: len(pair.predicted()) > FIRST)
                 until(lambda: len(pair.predicted()) >= FIRST + 400)
                 assert second.terminate() == 0
                 said = second.output
@@ -110,4 +119,3 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
     assert len(ids) == len(set(ids)) == FIRST + 400
     assert "assigned to this process; it continues after journal record" in said
     assert " 0 records replayed" in said
-    assert took.seconds < (DEAD_SECONDS if how == "kill" else LEFT_SECONDS)

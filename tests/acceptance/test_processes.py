@@ -20,7 +20,7 @@ from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.acceptance.kafka_feed import committed, configure, elec2, fill
 from tests.acceptance.service import Service
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CONFIG = """
 name = "svc"
@@ -117,7 +117,9 @@ def test_one_page_answers_for_all(tmp_path: Path, send, more: str) -> None:
         until(lambda: sum(shard["observations"] for shard in _shards(service)) == 200)
         assert [shard["state"] for shard in _shards(service)] == ["live", "live"]
         where = r"answered on http://(\S+)" if more else r"metrics on http://(\S+)/metrics"
-        with httpx.Client(base_url=f"http://{service.wait_said(where)[1]}", timeout=60) as client:
+        with httpx.Client(
+            base_url=f"http://{service.wait_said(where)[1]}", timeout=PATIENCE
+        ) as client:
             for shard in range(2):
                 asked = f"/v1/predict?shard={shard}"
                 found = until(lambda asked=asked: _answer(client, asked))

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.base.records import Outgoing, Partition
 from consumers.codecs.arrow.messages import documents, message_of
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, living
 
 pytest.importorskip("pyarrow")
@@ -22,7 +22,7 @@ def test_requests_take_and_give_json(tmp_path) -> None:
     labels = [json.dumps({"id": f"r{i}", "label": "xy"[i % 2]}).encode() for i in range(40)]
     with (
         living(tmp_path, wire="arrow", more=more) as service,
-        httpx.Client(base_url=service.url, timeout=60) as client,
+        httpx.Client(base_url=service.url, timeout=PATIENCE) as client,
     ):
         log = service._feed
         log.append([Outgoing("obs", None, message_of(rows), NOW, (), 0)])

@@ -9,7 +9,7 @@ import httpx
 
 from consumers.base.records import Outgoing, Partition
 from consumers.mail.document import mail_document
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, living
 
 SPAM = b"Subject: cheap pills\n\nbuy now www.pills.example"
@@ -29,7 +29,7 @@ def test_requests_have_mails_in_base64(tmp_path) -> None:
     labels = [json.dumps({"id": f"m{i}", "label": ["spam", "ham"][i % 2]}) for i in range(20)]
     with (
         living(tmp_path, **kind) as service,
-        httpx.Client(base_url=service.url, timeout=60) as client,
+        httpx.Client(base_url=service.url, timeout=PATIENCE) as client,
     ):
         log = service._feed
         log.append(

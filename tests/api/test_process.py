@@ -17,7 +17,7 @@ from consumers.api.process import ServingProcess
 from consumers.base.errors import ConfigError
 from consumers.config import parse
 from consumers.shard.answer import Answerer, ModelCopies
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import Living, living
 
 MORE = '[serve]\nmax_age = "40ms"\ntimeout = "60s"\n'
@@ -70,7 +70,10 @@ def test_answers_are_those_of_the_service(service, serving) -> None:
     """The same prediction from both ports, and a record that is written and predicted."""
     record = {"id": "p1", "a": 1.0, "b": 0.3}
     own, other = f"http://127.0.0.1:{serving.port}", service.url
-    with httpx.Client(base_url=own, timeout=60) as client, httpx.Client(base_url=other) as here:
+    with (
+        httpx.Client(base_url=own, timeout=PATIENCE) as client,
+        httpx.Client(base_url=other) as here,
+    ):
         until(lambda: ready(client, 40))
         first, second = (c.post("/v1/predict", json=record).json() for c in (client, here))
         for answer in (first, second):
@@ -86,7 +89,7 @@ def test_answers_are_those_of_the_service(service, serving) -> None:
 def test_model_follows_the_service(service, serving) -> None:
     """What the loop learned is there soon."""
     service.send(20)
-    with httpx.Client(base_url=f"http://127.0.0.1:{serving.port}", timeout=60) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{serving.port}", timeout=PATIENCE) as client:
         until(lambda: ready(client, service.status_feed.view.learned))
 
 
@@ -102,7 +105,7 @@ def test_model_that_is_slow_to_copy_is_followed(service, monkeypatch) -> None:
         held = copies.newest
         service.send(20)
         learned = service.status_feed.view.learned
-        with httpx.Client(base_url=f"http://127.0.0.1:{process.port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE) as client:
             until(lambda: ready(client, learned))
             answer = client.post("/v1/predict", json={"a": 1.0, "b": 0.3}).json()
         assert copies.newest is held
@@ -122,7 +125,7 @@ def test_killed_process_is_started_again(service, serving) -> None:
     os.kill(first, signal.SIGKILL)
     until(lambda: serving._child.pid != first)
     service.send(1)
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=PATIENCE) as client:
         until(lambda: ready(_at(client, serving.port), 40))
 
 
@@ -144,7 +147,7 @@ def test_stopped_process_does_not_hold_up_the_service(service, monkeypatch) -> N
         return b"x" * 2**24  # more than a pipe holds
 
     process._news = large  # type: ignore[method-assign,assignment]
-    assert sending.wait(60)
+    assert sending.wait(PATIENCE)
 
     process.close()
 

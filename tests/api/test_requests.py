@@ -19,7 +19,7 @@ from consumers.api.problems import ProblemError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.transports import open_log
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
 
 TOKENS = """
@@ -47,7 +47,7 @@ def service(tmp_path_factory, request) -> Iterator[Living]:
 @pytest.fixture
 def client(service) -> Iterator[httpx.Client]:
     """A client of it."""
-    with httpx.Client(base_url=service.url, timeout=60) as client:
+    with httpx.Client(base_url=service.url, timeout=PATIENCE) as client:
         yield client
 
 
@@ -361,9 +361,9 @@ def test_client_certificate_opens_the_api(tmp_path) -> None:
     with living(tmp_path, more='web_config = "web.yml"') as service:
         until(lambda: service.status_feed.copies.newest is not None)
         service.send(5)
-        with httpx.Client(base_url=service.url, verify=known, timeout=60) as client:
+        with httpx.Client(base_url=service.url, verify=known, timeout=PATIENCE) as client:
             taken = client.post("/v1/predict", json={"a": 1.0})
-        other = httpx.Client(base_url=service.url, verify=stranger, timeout=60)
+        other = httpx.Client(base_url=service.url, verify=stranger, timeout=PATIENCE)
         with other, pytest.raises(httpx.HTTPError):
             other.post("/v1/predict", json={"a": 1.0})
 

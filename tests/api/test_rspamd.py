@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from consumers.base.records import Outgoing
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
 
 MORE = """
@@ -68,7 +68,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
 def ask(service: Living, value: bytes, **more: object) -> httpx.Response:
     """As an SMTP proxy asks."""
     url = f"{service.url}/checkv2"
-    return httpx.post(url, content=value, headers=HEADERS, timeout=60, **more)
+    return httpx.post(url, content=value, headers=HEADERS, timeout=PATIENCE, **more)
 
 
 def test_spam_has_the_published_shape(service: Living) -> None:
@@ -94,7 +94,7 @@ def test_ham_is_left_alone(service: Living) -> None:
     """Its score is the log-odds of the probability that /v1/predict gives, below the required."""
     made = ask(service, mail(901, spam=False)).json()
     record = {"id": "x", "mail": base64.b64encode(mail(901, spam=False)).decode()}
-    asked = httpx.post(f"{service.url}/v1/predict", json=record, timeout=60).json()
+    asked = httpx.post(f"{service.url}/v1/predict", json=record, timeout=PATIENCE).json()
     p = dict(asked["probabilities"])["spam"]
 
     assert made["action"] == "no action"
@@ -124,7 +124,7 @@ def test_compressed_mails_have_the_same_answer(service: Living, header: str) -> 
 
     def sent(body: bytes, coding: str) -> httpx.Response:
         headers = HEADERS | {header: coding}
-        return httpx.post(f"{service.url}/checkv2", content=body, headers=headers, timeout=60)
+        return httpx.post(f"{service.url}/checkv2", content=body, headers=headers, timeout=PATIENCE)
 
     for coding, packed in (("zstd", zstandard.compress), ("gzip", gzip.compress)):
         assert sent(packed(plain), coding).json() == whole
@@ -144,7 +144,7 @@ def test_service_of_other_records_says_so(tmp_path: Path) -> None:
     with living(tmp_path) as other:
         other.send(4)
         until(lambda: other.status_feed.copies.newest is not None)
-        answer = httpx.post(f"{other.url}/checkv2", content=b"Subject: x\n\n", timeout=60)
+        answer = httpx.post(f"{other.url}/checkv2", content=b"Subject: x\n\n", timeout=PATIENCE)
 
     assert answer.status_code == 404
     assert "/v1/predict" in answer.json()["detail"]

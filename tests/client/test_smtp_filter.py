@@ -18,7 +18,7 @@ from aiosmtpd.controller import Controller
 
 from consumers.base.records import Outgoing
 from headwater.mail import mail_key
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "smtp_filter.py"))
@@ -79,7 +79,7 @@ def filtering(following: int, url: str) -> Iterator[smtplib.SMTP]:
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="filter")
     thread.start()
     try:
-        with smtplib.SMTP(*started.get(timeout=60), timeout=60) as session:
+        with smtplib.SMTP(*started.get(timeout=PATIENCE), timeout=PATIENCE) as session:
             yield session
     finally:
         stop.set()

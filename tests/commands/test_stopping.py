@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from consumers.commands.run import stopping
+from tests.waiting import PATIENCE, until
 
 
 class Shot:
@@ -40,7 +40,7 @@ def test_signal_at_any_instruction_of_a_wait_stops_the_run(number, seconds) -> N
     while True:
         stop = threading.Event()
         shot = Shot(k, number, stop)
-        timer = threading.Timer(0.05, stop.set)  # ends a wait before which no signal came
+        timer = threading.Timer(1.0, stop.set)  # ends the one wait into which no signal came
         with stopping(stop):
             if seconds is None:
                 timer.start()
@@ -50,7 +50,7 @@ def test_signal_at_any_instruction_of_a_wait_stops_the_run(number, seconds) -> N
             finally:
                 sys.settrace(traced)
             if shot.fired:
-                assert stop.wait(60), f"no stop after a signal at instruction {k}"
+                assert stop.wait(PATIENCE), f"no stop after a signal at instruction {k}"
         timer.cancel()
         if not shot.fired:
             break
@@ -70,15 +70,21 @@ def test_run_without_a_signal_leaves_no_thread() -> None:
     assert threading.active_count() == threads
 
 
+def main_thread_waits() -> bool:
+    """Whether it is in a function of `threading`, such as a join."""
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    return frame.f_code.co_filename == threading.__file__
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_in_another_thread_stops_the_run(number) -> None:
     """The main thread waits for that thread, and no signal interrupts its wait."""
     stop, seen = threading.Event(), []
 
     def shard() -> None:
-        time.sleep(0.2)  # by then the main thread waits; if not, the test is only easier
+        until(main_thread_waits)
         signal.pthread_kill(threading.get_ident(), number)
-        seen.append(stop.wait(60))
+        seen.append(stop.wait(PATIENCE))
 
     thread = threading.Thread(target=shard)
     with stopping(stop):
@@ -91,6 +97,7 @@ def test_signal_in_another_thread_stops_the_run(number) -> None:
 SECOND = """
 import signal, sys, threading, time
 from consumers.commands.run import stopping
+from tests.waiting import PATIENCE, until
 
 stop = threading.Event()
 number = int(sys.argv[1])
@@ -117,7 +124,7 @@ def test_second_signal_in_another_thread_ends_the_process_by_that_signal(number)
         [sys.executable, "-c", SECOND, str(int(number))],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -134,6 +141,6 @@ def test_other_signals_do_not_stop_the_run() -> None:
             signal.raise_signal(signal.SIGUSR1)
             assert not stop.wait(0.2)
             signal.raise_signal(signal.SIGTERM)
-            assert stop.wait(60)
+            assert stop.wait(PATIENCE)
     finally:
         signal.signal(signal.SIGUSR1, old)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from consumers.base.records import Partition
+from tests.waiting import PATIENCE
 
 FEW, FACTOR = 12, 8
 SLACK = 1.5  # besides the factor: dictionaries that grow, chunks that are cut otherwise
@@ -56,7 +57,7 @@ def inputs(log, make_topic, numbered):
 def at_the_ends(own, partitions, shard=0):
     """An owner that has been given every record."""
     owner = own(*partitions, shard=shard)
-    found, deadline = 0, time.monotonic() + 30
+    found, deadline = 0, time.monotonic() + PATIENCE
     while found < len(partitions) and time.monotonic() < deadline:
         found += sum(map(len, owner.poll(max_records=100, timeout=0.2)))
     assert found == len(partitions)

@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError, FencedError
+<<<<<<< HEAD
+=======
+from tests.test_docs import ROOT, command
+from tests.waiting import PATIENCE
+>>>>>>> h-steady
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "docker/systemd").iterdir())
@@ -31,10 +36,10 @@ def test_units_are_valid_and_hardened(tmp_path: Path) -> None:
     """Unknown or wrong directives are errors; the exposure is at most 2 of 10."""
     units = instances(tmp_path)
     verify = [str(ANALYZE), "verify", "--man=no", "--recursive-errors=no", *units]
-    verified = subprocess.run(verify, capture_output=True, text=True, timeout=60)
+    verified = subprocess.run(verify, capture_output=True, text=True, timeout=PATIENCE)
     services = [unit for unit in units if unit.endswith(".service")]
     security = [str(ANALYZE), "security", "--offline=yes", "--threshold=20", *services]
-    secured = subprocess.run(security, capture_output=True, text=True, timeout=60)
+    secured = subprocess.run(security, capture_output=True, text=True, timeout=PATIENCE)
 
     assert (verified.returncode, verified.stderr) == (0, "")
     assert secured.returncode == 0, secured.stdout[-300:]

@@ -19,6 +19,7 @@ from consumers.base.errors import ConfigError, TransportError, UnreadableCodecEr
 from consumers.commands.check import check
 from consumers.transports.kafka.options import KafkaOptions
 from tests.kafka.running import Running
+from tests.waiting import PATIENCE
 
 # Codec: what the client asks for its library, and the package a message must name.
 LIBRARIES = {
@@ -74,7 +75,7 @@ def produce(kafka_bootstrap: str) -> Callable[..., None]:
 
     def written(topic: str, compression: str | None, first: int, count: int = 50) -> None:
         arguments = [kafka_bootstrap, topic, compression or "", str(first), str(count)]
-        subprocess.run([sys.executable, "-c", PRODUCER, *arguments], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", PRODUCER, *arguments], check=True, timeout=PATIENCE)
 
     return written
 

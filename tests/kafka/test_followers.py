@@ -20,7 +20,7 @@ from consumers.transports.kafka.log import KafkaLog
 from tests.acceptance.kafka_feed import Stream, committed, configure, elec2, fill, outgoing
 from tests.acceptance.service import Service
 from tests.consumers.sharded import Sharded
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.kafka
 
@@ -79,7 +79,7 @@ def answering(services: list[Service], stream: Stream) -> dict[int, list[Service
         address = service.wait_said(r"metrics on (http://\S+)/metrics")[1]
         for shard, those in found.items():
             asked = f"{address}/v1/predict?shard={shard}"
-            if httpx.post(asked, json=stream[0][0], timeout=60).status_code == 200:
+            if httpx.post(asked, json=stream[0][0], timeout=PATIENCE).status_code == 200:
                 those.append(service)
     return found
 

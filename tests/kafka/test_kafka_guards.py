@@ -25,7 +25,7 @@ from consumers.transports.kafka.errors import within
 from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.kafka.owner import KafkaOwner
 from consumers.transports.kafka.producer import BatchProducer, acknowledged
-from tests.waiting import PATIENCE, timed, until
+from tests.waiting import PATIENCE, until
 
 Make = Callable[..., KafkaLog]
 
@@ -171,10 +171,8 @@ def test_commit_that_never_returns_is_given_up(make, topics, name):
     owner = owned(make(request_timeout_ms=1000), name, topics.source)
     entry = Outgoing(topics.journal.topic, None, b"entry", partition=0)
 
-    with timed() as took, pytest.raises(TransportError, match="unknown"):
+    with pytest.raises(TransportError, match=r"commit within 1 s, .* is unknown"):
         owner.commit([], entry, {Partition(f"{name}.gone", 0): 1})
-
-    assert took.seconds < 10
     with pytest.raises(TransportError, match="take ownership again"):
         commit(owner, topics, b"again")
 

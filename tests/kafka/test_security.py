@@ -21,12 +21,11 @@ from consumers.transports.kafka.log import KafkaLog
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import BrokerUnavailableError
 from tests.kafka.secured import PASSWORD, USER, Secured, secured_broker
-from tests.waiting import PATIENCE, timed
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.kafka
 
 CANARY = "canary-5b1f-never-shown"
-SECONDS = 15  # within which a client must have given up, Python's own start not counted
 
 CONFIG = """
 name = "{name}"
@@ -161,18 +160,19 @@ WRONG = {
 }
 
 
-def test_whatever_is_wrong_ends_soon_with_one_line_and_no_traceback(
+def test_whatever_is_wrong_ends_with_one_line_and_no_traceback(
     secured: Secured, tmp_path: Path
 ) -> None:
-    """Each wrong side of a connection by what is wrong about it, exit code 1."""
+    """Each wrong side of a connection by what is wrong about it, exit code 1.
+
+    How soon a client gives up is a default that `tests/transports/test_kafka_options.py` has.
+    """
     program = (
         "import sys, tomllib; from pathlib import Path; from consumers.config import load\n"
         "from consumers.transports import open_log\n"
-        "import time; began = time.monotonic()\n"
         "config = load(Path(sys.argv[1]))\n"
         "try: open_log(config.input.transport, kafka=config.kafka).topics()\n"
         "except Exception as error: print(error.exit_code, error)\n"
-        "print(time.monotonic() - began)\n"
     )
 
     def ask(what: str) -> list[str]:
@@ -189,15 +189,14 @@ def test_whatever_is_wrong_ends_soon_with_one_line_and_no_traceback(
         assert done.stderr == ""
         return done.stdout.splitlines()
 
-    with timed() as took, ThreadPoolExecutor(len(WRONG)) as pool:
+    with ThreadPoolExecutor(len(WRONG)) as pool:
         told = dict(zip(WRONG, pool.map(ask, WRONG), strict=True))
 
     for what, (_, _, expected) in WRONG.items():
-        line, seconds = told[what]
+        (line,) = told[what]
         assert line.startswith("1 "), (what, line)
         assert expected in line, (what, line)
         assert CANARY not in line
-        assert float(seconds) / took.slowness < SECONDS, (what, seconds)
 
 
 def test_password_is_never_shown_however_much_is_told(secured: Secured, tmp_path: Path) -> None:

@@ -249,3 +249,11 @@ def test_socket_of_a_connection_that_still_has_bytes_to_send_is_closed(caplog) -
     assert left >= 0  # or the client has learned to close it, and nothing needs to be changed
     assert ours.fileno() == -1
     theirs.close()
+
+
+def test_client_gives_up_on_a_broker_and_a_group_on_a_member_within_seconds() -> None:
+    """A wrong address is reported soon, and a standby takes over soon after its owner died."""
+    settings = KafkaOptions(["b:1"], {}).member("g")
+
+    assert settings["bootstrap_timeout_ms"] <= 5_000
+    assert settings["session_timeout_ms"] <= 6_000

@@ -181,4 +181,4 @@ def living(
                 yield Living(runner, feed, str(url), directory)
             finally:
                 stop.set()
-                thread.join(20)
+                thread.join(PATIENCE)

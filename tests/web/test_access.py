@@ -156,18 +156,18 @@ def test_who_was_let_in_does_not_wait_for_those_who_guess(monkeypatch: pytest.Mo
     def held(given: bytes, hashed: bytes) -> bool:
         if given == b"guess":
             guessed.set()
-            answered.wait(5)
+            answered.wait(PATIENCE)
         return check(given, hashed)
 
     monkeypatch.setattr(bcrypt, "checkpw", held)
     with serving(WebConfig(None, {"ann": HASH})) as address, ThreadPoolExecutor() as others:
         first = ask(address, headers=login("ann", PASSWORD)).status
         guess = others.submit(ask, address, headers=login("ann", "guess"))
-        assert guessed.wait(5)
+        assert guessed.wait(PATIENCE)
         again = ask(address, headers=login("ann", PASSWORD)).status
         waits = not guess.done()
         answered.set()
-        refused = guess.result(10).status
+        refused = guess.result(PATIENCE).status
 
     assert (first, again, refused) == (200, 200, 401)
     assert waits, "the guess was not yet judged"

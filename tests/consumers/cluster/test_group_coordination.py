@@ -24,7 +24,7 @@ from consumers.transports import open_log
 from consumers.transports.protocol import Assigned
 from tests.consumers.feeds import config as configured
 from tests.consumers.feeds import feed, fill, phishing
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 FEATURES = tuple(sorted(phishing(1)[0][0]))
 
@@ -67,7 +67,7 @@ class Host:
     def end(self) -> None:
         """Stop it as SIGTERM does."""
         self.stop.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     @property
@@ -197,14 +197,14 @@ def test_shard_whose_snapshot_is_being_loaded_is_dropped_without_a_wait(
 
     def held(*args, **kwargs):
         loading.set()
-        assert go.wait(60)
+        assert go.wait(PATIENCE)
         return load(*args, **kwargs)
 
     monkeypatch.setattr(standby, "load", held)
     try:
         one, two = host(), host()
         one.group.given = frozenset({0})
-        assert loading.wait(60)
+        assert loading.wait(PATIENCE)
         two.group.follows = frozenset()
         until(lambda: not two.shared.followed_feeds())
     finally:

@@ -22,8 +22,12 @@ from consumers.transports import open_log
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.protocol import Assigned
 from tests.consumers.sharded import Sharded
+<<<<<<< HEAD
 from tests.seed import seeds
 from tests.waiting import until
+=======
+from tests.waiting import PATIENCE, until
+>>>>>>> h-steady
 
 
 class Process:
@@ -49,7 +53,7 @@ class Process:
 
     def end(self) -> None:
         self.stop.set()
-        self.thread.join(60)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
 

@@ -25,7 +25,7 @@ from consumers.web.status import status
 from consumers.web.status_feed import StatusFeed
 from stream.evaluate.table import SCORES
 from tests.consumers.sharded import Sharded
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.web.living import living
 
 SHARDS = 3
@@ -117,7 +117,7 @@ def test_page_and_metrics_are_those_of_all_processes(service: Sharded) -> None:
         assert page._document(2).count(b'"state":"live"') >= SHARDS
         feed = fleet.status_feeds()[2]
         answer = feed.questions.ask(feed.latest[-1])
-        explanation, at = answer.result(60)
+        explanation, at = answer.result(PATIENCE)
         assert at == 40
         assert explanation.contributions
         assert feed.questions.copy().result(60).learned == 40

@@ -18,6 +18,7 @@ from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.consumers.feeds import NOW, config_text, phishing
+from tests.waiting import PATIENCE
 
 TOPICS = {"obs": 4, "ans": 4, "svc-predictions": 4, "svc-dead-letters": 1, "svc-journal": 2}
 FEATURES = sorted(phishing(1)[0][0])
@@ -119,7 +120,7 @@ def test_a_fenced_shard_stops_the_others(log, tmp_path, monkeypatch: pytest.Monk
     def fenced(self) -> None:
         if self._shard == 1:
             raise FencedError("another process owns shard 1")
-        assert self._stop.wait(20)
+        assert self._stop.wait(PATIENCE)
 
     monkeypatch.setattr(Runner, "_life", fenced)
 

@@ -211,13 +211,13 @@ def test_requests_are_json_and_the_topics_have_the_format(tmp_path, name) -> Non
         thread.start()
         try:
             until(lambda: (c := runner.status_feed.copies.newest) is not None and c.learned == 30)
-            with httpx.Client(base_url=url, timeout=60) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
                 ask(client)
                 page = client.get("/status").json()["shard"]["latest"]
                 assert page[0]["id"] == "new"
         finally:
             stop.set()
-            thread.join(30)
+            thread.join(PATIENCE)
 
     written = [shop.translator.document(r.value) for r in shop.records("visits")[-1:]]
     assert written == [{"id": "new", "amount": 2.0, "shop": {"city": "Rom"}}]

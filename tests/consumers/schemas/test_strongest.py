@@ -13,7 +13,7 @@ from consumers.cli import main
 from consumers.commands.run import served
 from consumers.service.runner import Runner
 from tests.consumers.schemas.registered import FORMATS, Registered
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 SERVED = "[http]\nport = 0"
 
@@ -37,12 +37,12 @@ def test_page_names_the_features_of_records_with_schemas(tmp_path: Path, name: s
         thread.start()
         try:
             until(lambda: (c := runner.status_feed.copies.newest) is not None and c.learned == 30)
-            with httpx.Client(base_url=url, timeout=60) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
                 client.get("/status")  # a page asks for it first
                 found = client.get("/features").json()
         finally:
             stop.set()
-            thread.join(30)
+            thread.join(PATIENCE)
 
     assert found["messages"] == 20
     both = {*dict(found["towards"]), *dict(found["opposed"])}

@@ -273,7 +273,7 @@ def running(make_service):
     ran.until(lambda: consumed(service) == 80)
     yield ran
     ran.stop.set()
-    ran.thread.join(60)
+    ran.thread.join(PATIENCE)
 
 
 def test_topic_made_again_under_a_running_service_ends_it_before_another_prediction(
@@ -302,7 +302,7 @@ def test_topic_that_is_deleted_under_a_running_service_ends_it(running) -> None:
     """It is asked twice before it is believed."""
     service = running.service
     delete(service.log, "obs")
-    running.thread.join(60)
+    running.thread.join(PATIENCE)
 
     assert isinstance(running.error, InputChangedError | ConfigError | TransportError)
     assert service.snapshots()
@@ -315,7 +315,7 @@ def test_partitions_added_to_a_running_service_are_read_from_their_beginning(run
     service.log.append(observations(100, 5, partition=2))
     running.until(lambda: keys(service).total() == 45)
     running.stop.set()
-    running.thread.join(60)
+    running.thread.join(PATIENCE)
 
     assert running.error is None
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
@@ -381,7 +381,7 @@ def test_standby_follows_what_was_added_and_takes_it_over(make_service) -> None:
     last = journal.decode(service.records("svc-journal")[-1].value).seq
     ran.until(lambda: standby.seq == last)
     ran.stop.set()
-    ran.thread.join(60)
+    ran.thread.join(PATIENCE)
     widen(service.log, "obs", 3)  # what nobody has journaled yet
     service.log.append(observations(200, 5, partition=2))
     warm = standby.release()
@@ -428,7 +428,7 @@ def test_shards_do_not_read_partitions_where_labels_would_miss_them(sharded, mon
     widen(service.log, "ans", 4)
     ran.until(lambda: ran.runner.health().state == "live" and unread() == 0)
     ran.stop.set()
-    ran.thread.join(60)
+    ran.thread.join(PATIENCE)
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
 
     assert ran.error is None
@@ -459,7 +459,7 @@ def test_failure_of_the_log_does_not_end_shards_with_unread_partitions(
     widen(sharded.log, "ans", 4)
     ran.until(lambda: keys(sharded).total() == len(sent) and ran.runner.health().state == "live")
     ran.stop.set()
-    ran.thread.join(60)
+    ran.thread.join(PATIENCE)
 
     assert ran.error is None
     assert keys(sharded) == Counter(o.key for o in sent)

@@ -17,6 +17,7 @@ from consumers.snapshots.format import DTYPES, MAGIC, SnapshotInfo, from_bytes, 
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from stream import State
 from tests.consumers.feeds import batch, shard, stream
+from tests.waiting import PATIENCE
 
 NOW = 1_800_000_000_000
 
@@ -288,7 +289,7 @@ def test_writer_survives_a_snapshot_it_cannot_write(tmp_path: Path) -> None:
 
     writer = SnapshotWriter(SnapshotStore(tmp_path), lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), State({}, {"o": np.array([None])}))
-    assert told.wait(20)
+    assert told.wait(PATIENCE)
     writer.submit(about(2), state())
     writer.close()
 

@@ -23,6 +23,7 @@ from tests.consumers.feeds import config_text, fill, phishing
 from tests.consumers.service.test_inputs import observations
 from tests.consumers.snapshots.test_snapshots import about, state
 from tests.topics import cut
+from tests.waiting import PATIENCE
 
 DAY = 86_400_000
 
@@ -159,7 +160,7 @@ def test_copy_that_fails_is_counted_and_the_next_one_is_made(tmp_path: Path) -> 
 
     writer = SnapshotWriter(store, lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), state())
-    assert told.wait(20)
+    assert told.wait(PATIENCE)
     mount.unlink()
     writer.submit(about(2), state())
     writer.close()

@@ -19,6 +19,7 @@ from consumers.snapshots.format import MAGIC
 from consumers.snapshots.retention import kept
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from tests.consumers.snapshots.test_snapshots import about, state
+from tests.waiting import PATIENCE
 
 HOUR, DAY = 3_600_000, 86_400_000
 START = 20_000 * DAY  # midnight
@@ -118,7 +119,7 @@ def test_second_process_does_not_write_until_the_first_is_gone(tmp_path: Path) -
 
     writer = SnapshotWriter(SnapshotStore(tmp_path), lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), state())
-    assert told.wait(20)
+    assert told.wait(PATIENCE)
     assert positions(SnapshotStore(tmp_path)) == []
     first.kill()
     first.wait()
@@ -151,13 +152,13 @@ def test_close_does_not_wait_for_ever_for_a_copy(tmp_path: Path, monkeypatch) ->
 
     def copy(name: str) -> None:
         asked.set()
-        assert answer.wait(20)
+        assert answer.wait(PATIENCE)
 
     monkeypatch.setattr(store, "copy", copy)
     failed: list[str] = []
     writer = SnapshotWriter(store, lambda *_: None, lambda error: failed.append(str(error)))
     writer.submit(about(1), state())
-    assert asked.wait(20)
+    assert asked.wait(PATIENCE)
     writer.close()
     answer.set()
     writer._thread.join()
