@@ -33,7 +33,7 @@ def test_answers_keep_to_the_document(described, operation: Operation) -> None:
     # The document is older than the first label, which fixes the kind of all labels.
     excluded = [positive_data_acceptance] if operation.accepts == LABEL else []
 
-    @generated(40)
+    @generated(0.1)
     @given(case=described[operation.path][operation.method].as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(excluded_checks=excluded)

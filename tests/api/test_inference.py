@@ -82,7 +82,7 @@ def test_requests_of_the_published_document_are_answered_by_it(client, path: str
     document.config.update(base_url=str(client.base_url))
     (method,) = operations
 
-    @generated(60)
+    @generated(0.15)
     @given(case=document[path][method].as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(

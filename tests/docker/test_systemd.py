@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError, FencedError
-<<<<<<< HEAD
-=======
-from tests.test_docs import ROOT, command
 from tests.waiting import PATIENCE
->>>>>>> h-steady
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "docker/systemd").iterdir())

@@ -22,12 +22,8 @@ from consumers.transports import open_log
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.protocol import Assigned
 from tests.consumers.sharded import Sharded
-<<<<<<< HEAD
 from tests.seed import seeds
-from tests.waiting import until
-=======
 from tests.waiting import PATIENCE, until
->>>>>>> h-steady
 
 
 class Process:

@@ -73,7 +73,7 @@ def test_columns_are_the_rows_decoded_one_by_one(seed: int) -> None:
         at = random.randrange(n)
         alone = reader(schema, **how).read(got.encode(at), 1)
         assert bits(joined(alone.decoded, schema)) == bits(slow.decode([None], [whole[at]]))
-    if "binary" not in {str(f.type) for f in made.schema}:
+    if "binary" not in str(made.schema):  # JSON has no bytes
         text = JsonObservations(schema, "id", "y", **how)
         values = [json.dumps(x).encode() for x in whole]
         assert bits(text.decode([None] * n, values))[:-2] == bits(twin)[:-2]

@@ -21,11 +21,8 @@ from consumers.mail.links import link_of, urls_in
 from consumers.mail.markup import read_markup
 from consumers.mail.parts import fast, slow
 from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
-<<<<<<< HEAD
 from tests.seed import seeds
-=======
 from tests.waiting import growth
->>>>>>> h-steady
 
 MOST_GROWTH = 32  # of the time, for eight times the mail: half of what a square is
 MULTI = b"Content-Type: multipart/mixed; boundary=x\n\n"

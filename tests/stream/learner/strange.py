@@ -276,6 +276,8 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
     say = ("delay", "moment", "step", "window", "block_size")
     part = rng.choice([*RULE])
     some: dict[str, Any] = dict(zip(rng.sample(say, 2), odd, strict=False))
+    # A class would be called as a function of the caller, and what that raises is the caller's.
+    some = {name: value for name, value in some.items() if not isinstance(value, type)}
     return {
         "progressive": lambda: list(progressive(data, GaussianNB(), **some)),
         "progressive records": lambda: list(progressive(broken, GaussianNB())),

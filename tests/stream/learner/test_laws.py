@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
@@ -22,6 +22,7 @@ from stream.checks.streams import (
 )
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Label
+from tests.seed import share
 
 OTHERS = {
     "sample": GaussianNB(variance="sample"),
@@ -77,13 +78,8 @@ def test_laws_hold_with_other_parameters(learner) -> None:
     check_laws(learner)
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@pytest.mark.parametrize("learner", shipped(), ids=lambda found: type(found).__name__)
+@settings(max_examples=share(0.2))
 @given(drawn=streams())
 def test_any_split_of_any_stream_gives_the_same_bits(learner, drawn) -> None:
     """Blocks cut anywhere, and one-record calls, say and keep the same (I1)."""
