@@ -79,9 +79,9 @@ class Selection:
 
 
 def _not_run(left: Counter[str]) -> str:
-    rooms = ", ".join(f"{room} {count:,}" for room, count in sorted(left.items()))
+    most = ", ".join(f"{room} {count:,}" for room, count in left.most_common(4))
     return (
-        f"not run: {left.total():,} tests of the night ({rooms}); "
+        f"not run by day: {left.total():,} tests in {len(left)} places, most in {most}; "
         "`tests/run --all` runs them, and a test or a file that is named always runs"
     )
 

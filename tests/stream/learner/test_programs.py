@@ -22,7 +22,7 @@ from tests.programs.records import Step, Stream
 from tests.programs.ways import corrected, differences, infinite, program
 from tests.seed import seeds
 
-DECIDED = range(5)  # programs of each family, of whose questions most can be decided
+DECIDED = range(14)  # programs of each family, of whose questions most can be decided
 
 
 class Crowded(GaussianNB):
