@@ -124,6 +124,11 @@ class Worker:
         options: list[str],
         probe: bool,
     ) -> dict[str, Any]:
+        for (
+            stage
+        ) in stages:  # the options of the tests' plugin are known where its conftest is read
+            if not any(file.startswith("tests/") for file in stage["files"]):
+                stage["files"] = [*stage["files"], "tests/conftest.py"]
         scratch, code = self._folder / "tmp", self._folder / "machine_code"
         for folder in (scratch, code):
             shutil.rmtree(folder, ignore_errors=True)

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from queue import Queue
@@ -44,6 +44,7 @@ from tests.long.table import code_of, say
 TABLE = ROOT / "tests" / "long" / "reach.tsv"
 COLUMNS = ["room", "mutation", "old", "new", "day", "all", "seconds", "caught by"]
 FIRST = 3.0  # seconds of the nearest tests, which run before the others are collected
+SHORT = 0.1  # of the seconds of a property: by day it has a twentieth of the examples
 OTHER = 3  # the rank of tests of other rooms
 OTHERS = 5.0  # seconds of tests of other rooms that reach the mutation, too
 
@@ -55,14 +56,13 @@ def main() -> int:
     key = hashlib.sha256("\n".join(map(str, mutations)).encode()).hexdigest()[:12]
     chosen = [n for n, each in enumerate(mutations) if each.room in (options.only or [each.room])]
     options.directory.mkdir(parents=True, exist_ok=True)
-    results = _Kept(options.directory / f"{key}-mutants.jsonl", options.resume)
     commit = options.tests_from
     if commit is not None:
-        known = _Kept(options.directory / f"{key}-mutants.jsonl", True).rows
+        known = _Kept(options.directory / f"{key}-mutants.jsonl", resume=True).rows
         chosen = [n for n in chosen if known.get(str(n), {}).get("all") == "survived"]
-        results = _Kept(options.directory / f"{key}-mutants-{commit[:12]}.jsonl", options.resume)
-    name = f"{key}-tests{f'-{commit[:12]}' if commit else ''}.jsonl"
-    tests = _Kept(options.directory / name, options.resume)
+    of = f"-{commit[:12]}" if commit else ""
+    results = _Kept(options.directory / f"{key}-mutants{of}.jsonl", options.resume)
+    tests = _Kept(options.directory / f"{key}-tests{of}.jsonl", options.resume)
     say(f"{len(chosen)} of {len(mutations)} mutations, kept in {options.directory}/{key}*")
     run = _Reach(options, mutations, chosen, tests, results)
     run.look()
@@ -141,7 +141,7 @@ class _Reach:
         self._tree = first.tree
         self._room_tests = RoomTests(first.tree, options.brokers)
         self._all = ["--all"] if _has_two_runs(first.tree) else []
-        self._began, self._done = time.monotonic(), 0
+        self._day: set[str] | None = None
 
     def close(self) -> None:
         """End the servers."""
@@ -179,23 +179,21 @@ class _Reach:
         left = sorted(wanted - set(self._tests.rows))
         left.sort(key=lambda name: -(self._tree / name).stat().st_size)
         if left:
-            by_day = self._by_day(left)
-            self._each(
-                "files without a mutation", left, lambda w, name: self._seen(w, name, by_day)
-            )
+            self._each("files without a mutation", left, self._seen)
 
-    def _by_day(self, files: list[str]) -> set[str] | None:
+    def _of_day(self) -> set[str] | None:
         """The tests of the day run; None if there is one run only."""
         if not self._all:
             return None
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
         environment = {**os.environ, "PYTHONPATH": str(self._tree)}
         done = subprocess.run(
-            [*command, *files], cwd=self._tree, env=environment, capture_output=True, text=True
+            command, cwd=self._tree, env=environment, capture_output=True, text=True
         )
+        assert done.returncode == 0, done.stdout[-2000:]
         return {line for line in done.stdout.splitlines() if "::" in line}
 
-    def _seen(self, worker: Worker, name: str, by_day: set[str] | None) -> str:
+    def _seen(self, worker: Worker, name: str) -> str:
         answer = worker.look(name, [*self._all, *self._marked()])
         shared: set[int] = set()
         failed, ran = set(), []
@@ -203,7 +201,7 @@ class _Reach:
             if event["event"] == "collected":
                 shared |= set(event["reached"])
             elif event["event"] == "failed":
-                failed.add(event["test"])
+                failed.add(name if event["test"] == "pytest" else event["test"])
             elif event["event"] == "end" and not event["skipped"]:
                 ran.append(event)
         if answer["ended"] not in ("passed", "failed"):
@@ -212,7 +210,6 @@ class _Reach:
             {
                 "test": each["test"],
                 "seconds": each["seconds"],
-                "day": by_day is None or each["test"] in by_day,
                 "generated": each["generated"],
                 "reached": sorted(shared | set(each["reached"])),
             }
@@ -233,6 +230,7 @@ class _Reach:
     def mutate(self) -> None:
         """Run the tests of each mutation that has no result."""
         left = [n for n in self._chosen if str(n) not in self._results.rows]
+        self._day = self._of_day() if left else None
         self._each("mutations", left, self._mutated)
 
     def _reaching(self, number: int) -> list[_Test]:
@@ -245,14 +243,16 @@ class _Reach:
             for test in row["tests"]:
                 always = mutation.statement is None and rank != OTHER
                 if always or number in test["reached"]:
-                    rest = test["seconds"], rank, test["day"], test["generated"]
-                    found.append(_Test(test["test"], *rest))
+                    day = self._day is None or test["test"] in self._day
+                    found.append(_Test(test["test"], test["seconds"], rank, day, test["generated"]))
         return sorted(found, key=lambda test: (test.rank, test.seconds, test.name))
 
     def _mutated(self, worker: Worker, number: int) -> str:
         mutation, reaching = self._mutations[number], self._reaching(number)
-        day = _within([t for t in reaching if t.day], self._options.seconds)
-        # Generated examples are more in the whole run.
+        day = [t for t in reaching if t.day]
+        if self._all:
+            day = [replace(t, seconds=t.seconds * SHORT) if t.generated else t for t in day]
+        day = _within(day, self._options.seconds)
         rest = [t for t in reaching if not t.day or (self._all and t.generated)]
         rest = _within(rest, self._options.seconds)
         began, cpu = time.monotonic(), 0.0

@@ -16,7 +16,8 @@ __all__ = ["RoomTests"]
 
 PACKAGES = ("stream", "consumers", "headwater")
 # Style, documents and long runs: they have other steps, and read the source instead of running it.
-NO_ROOM = ("tests/long/", "tests/faults/", "tests/docker/", "tests/recorded/")
+NO_ROOM = ("tests/long/", "tests/faults/", "tests/docker/", "tests/recorded/", "tests/lint/")
+NO_ROOM += ("tests/suite/",)
 BROKERS = ("tests/kafka/", "tests/spark/", "tests/web/test_browser.py")
 BROKERS += ("tests/web/test_report_browser.py",)
 
@@ -60,7 +61,9 @@ class RoomTests:
                 found[name] = 1
             elif any(_room(each, self.tree) == room for each in imported):
                 found[name] = 2
-        return found | {path: 0}  # its doctests
+        if ">>> " in (self.tree / path).read_text():
+            found[path] = 0
+        return found
 
     def _folders(self, room: str) -> set[str]:
         parts = Path(room).parts
