@@ -18,7 +18,8 @@ from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.acceptance.kafka_feed import committed, configure, elec2, fill
-from tests.acceptance.service import Service, headwater
+from tests.acceptance.service import Service
+from tests.calling import call
 from tests.waiting import PATIENCE, until
 
 CONFIG = """
@@ -201,8 +202,7 @@ def test_wrong_number_of_processes_is_one_line(
     tmp_path: Path, transport: str, arguments: list[str], words: str
 ) -> None:
     """Before anything is opened."""
-    ended = headwater("run", configured(tmp_path, transport), *arguments)
+    ended = call("run", configured(tmp_path, transport), *arguments, code=2)
 
-    assert ended.returncode == 2
     assert words in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
