@@ -12,7 +12,8 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.acceptance.kafka_feed import committed, configure, elec2, fill
-from tests.acceptance.service import Service, headwater
+from tests.acceptance.service import Service
+from tests.calling import call
 
 RECORDS = 9_500  # it is better from some 8,000 on
 CHALLENGERS = """
@@ -44,7 +45,7 @@ def test_killed_service_changes_champions_where_it_would_have(
     for name in (f"whole-{uuid4().hex[:8]}", f"killed-{uuid4().hex[:8]}"):
         paths[name] = configure(tmp_path, feed, name, max_records=200, every_records=3_000)
         paths[name].write_text(paths[name].read_text() + CHALLENGERS)
-        assert headwater("check", paths[name], "--create").returncode == 0
+        call("check", paths[name], "--create", code=0)
     whole, killed = paths
     predictions = TopicPartition(f"{killed}-predictions", 0)
     with (
@@ -55,15 +56,13 @@ def test_killed_service_changes_champions_where_it_would_have(
         service.wait_until(lambda: watcher.end_offsets([predictions])[predictions] > third)
         service.kill()
     for name, path in paths.items():
-        with Service(path, "--drain") as service:
-            assert service.wait() == 0
+        call("run", path, "--drain", code=0)
         told[name] = speakers(kafka_bootstrap, name)
-    replayed = json.loads(headwater("replay", paths[killed], "--journal", "--json").stdout)
+    replayed = json.loads(call("replay", paths[killed], "--journal", "--json").stdout)
 
     assert told[killed] == [(killed if n == whole else n, k) for n, k in told[whole]]
     assert {model for model, _ in told[whole]} == {whole, "joint"}
     assert replayed["promotions"] == 1
-    back = headwater("promote", paths[whole], whole, "--yes", "--json")
-    assert back.returncode == 0, back.stderr
-    shown = json.loads(headwater("promote", paths[whole], "--json").stdout)
+    call("promote", paths[whole], whole, "--yes", "--json", code=0)
+    shown = json.loads(call("promote", paths[whole], "--json").stdout)
     assert [m["name"] for m in shown["models"]] == [whole, "joint"]

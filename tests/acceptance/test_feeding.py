@@ -107,7 +107,10 @@ def test_delay_may_be_a_duration_in_the_time_of_the_file(shops: Shell) -> None:
 
 
 def test_rate_is_that_of_real_time_and_progress_is_shown(shell: Shell) -> None:
-    """60 records at 40 a second take 1.5 s and are 25 ms apart; after a second it says so."""
+    """60 records at 40 a second take 1.5 s and are 25 ms apart; after a second it says so.
+
+    That it takes no longer is a claim of `tests/commands/test_produce.py`, on a clock of its own.
+    """
     shell.write("rows.jsonl", "".join(f'{{"x": {i}}}\n' for i in range(60)))
     url = ["--transport", "sqlite:log.db"]
 
@@ -115,7 +118,7 @@ def test_rate_is_that_of_real_time_and_progress_is_shown(shell: Shell) -> None:
 
     found = [record["timestamp"] for record in envelopes(shell)]
     assert [b - a for a, b in pairwise(found)] == [25] * 59
-    assert 1.4 <= float(done.stdout.split(" in ")[1].split()[0]) < 5
+    assert float(done.stdout.split(" in ")[1].split()[0]) >= 1.4
     assert re.search(r"^\d+ of 60 records written \(", done.stderr, re.MULTILINE)
 
 

@@ -34,7 +34,8 @@ from tests.acceptance.kafka_feed import (
     outgoing,
     stored,
 )
-from tests.acceptance.service import Service, headwater
+from tests.acceptance.service import Service
+from tests.calling import call
 
 MIB = 2**20
 Made = Callable[..., Path]
@@ -72,8 +73,7 @@ def made(tmp_path: Path, name: str) -> Made:
 
     def configured(feed: Feed, **settings: int) -> Path:
         path = configure(tmp_path, feed, name, **settings)
-        created = headwater("check", path, "--create")
-        assert created.returncode == 0, created.stdout + created.stderr
+        call("check", path, "--create", code=0)
         return path
 
     return configured
@@ -145,8 +145,7 @@ def assert_state_is_the_journals(config: Path) -> None:
         live = rebuild(settings, log, found, store, end=end)
     finally:
         log.close()
-    replayed = headwater("replay", config, "--journal", "--json")
-    assert replayed.returncode == 0, replayed.stderr
+    replayed = call("replay", config, "--journal", "--json", code=0)
     told = json.loads(replayed.stdout)
     assert live.replayed == 0
     assert told["source"]["entries"] == live.seq > 0
@@ -159,8 +158,7 @@ def test_one_partition_scores_as_rivers_loop_to_the_last_digit(
 ) -> None:
     """Predictions = observations, each once and in order; the page tells the same after a start."""
     config = made(feed)
-    with Service(config, "--drain") as service:
-        assert service.wait() == 0
+    call("run", config, "--drain", code=0)
 
     predictions = assert_each_once_in_order(feed, name)
     assert ids(predictions[0]) == [str(i) for i in range(len(stream))]
@@ -184,8 +182,7 @@ def test_three_partitions_score_the_same(
     """
     feed = fill(kafka_bootstrap, stream, 3)
     config = made(feed)
-    with Service(config, "--drain") as service:
-        assert service.wait() == 0
+    call("run", config, "--drain", code=0)
 
     predictions = assert_each_once_in_order(feed, name)
     assert min(map(len, predictions)) > len(stream) / 4
@@ -214,9 +211,8 @@ def test_kill_9_in_mid_stream_loses_and_doubles_nothing(
             service.wait_until(lambda: predicted() >= enough)  # noqa: B023  asked at once
             service.kill()
         assert predicted() < len(stream)
-    with Service(config, "--drain") as service:
-        assert service.wait() == 0
-        assert service.wait_said(r"([\d,]+) records? replayed")[1] != "0"
+    drained = call("run", config, "--drain", code=0).stderr
+    assert re.search(r"(\S+) records? replayed", drained)[1] != "0"  # type: ignore[index]
 
     predictions = assert_each_once_in_order(feed, name)
     assert accuracy_of(predictions, stream) == rivers_accuracy
@@ -300,19 +296,16 @@ def test_missing_topics_are_one_line_that_names_the_command_which_makes_them(
 ) -> None:
     """Exit 2; the command shows and makes them; then the service runs."""
     config = configure(tmp_path, small, name)
-    before = headwater("run", config, "--drain")
-    created = headwater("check", config, "--create")
-    after = headwater("run", config, "--drain")
+    before = call("run", config, "--drain", code=2)
+    created = call("check", config, "--create", code=0)
+    call("run", config, "--drain", code=0)
 
-    assert before.returncode == 2
     assert f"`headwater check {config} --create`" in one_line(before.stderr)
-    assert created.returncode == 0
     assert re.findall(r"^create +(\S+): 1 partition$", created.stdout, re.MULTILINE) == [
         small.observations,
         small.labels,
         *(f"{name}-{topic}" for topic in ("predictions", "dead-letters", "journal")),
     ]
-    assert after.returncode == 0, after.stderr
 
 
 def test_no_broker_is_one_line_and_soon(stream: Stream, tmp_path: Path, name: str) -> None:
@@ -322,10 +315,9 @@ def test_no_broker_is_one_line_and_soon(stream: Stream, tmp_path: Path, name: st
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
         config = configure(tmp_path, Feed(nobody, "in", "labels", tuple(stream[0][0])), name)
         with Service(config, "--shards", "0") as run:
-            check = headwater("check", config)
+            check = call("check", config, code=2)
             assert run.wait() == 1
 
-    assert check.returncode == 2
     assert one_line(run.output).startswith(f"headwater: no Kafka broker at {nobody}; start one")
     assert one_line(check.stderr).startswith("headwater: 1 thing is wrong with")
     assert f"wrong    transport: no Kafka broker at {nobody}; start one" in check.stdout
@@ -347,8 +339,7 @@ def test_bad_records_end_as_dead_letters_with_their_bytes_and_the_service_goes_o
     append(small, records[:20])
     append(small, [Outgoing(small.observations, b"bad", value, START) for value in bad])
     append(small, records[20:])
-    with Service(config, "--drain") as service:
-        assert service.wait() == 0
+    call("run", config, "--drain", code=0)
 
     assert max(map(len, bad)) == MIB + 1
     [letters] = stored(small.bootstrap, f"{name}-dead-letters")

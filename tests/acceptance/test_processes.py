@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from consumers.base.records import Outgoing
-from consumers.cli import main
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.acceptance.kafka_feed import committed, configure, elec2, fill
 from tests.acceptance.service import Service
+from tests.calling import call
 from tests.waiting import PATIENCE, until
 
 CONFIG = """
@@ -203,11 +203,9 @@ def test_wrong_number_of_processes_is_one_line(
     transport: str,
     arguments: list[str],
     words: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Before anything is opened."""
-    assert main(["run", str(configured(tmp_path, transport)), *arguments]) == 2
+    ended = call("run", configured(tmp_path, transport), *arguments, code=2)
 
-    line = capsys.readouterr().err
-    assert words in line
-    assert line.count("\n") == 1
+    assert words in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

@@ -159,7 +159,7 @@ def test_signal_ends_it_with_a_snapshot_and_success(
 ) -> None:
     """Ctrl-C and SIGTERM: the commit in hand is finished, and a restart replays nothing."""
     running._process.send_signal(number)
-    code = running.wait(PATIENCE)
+    code = running.wait()
     entries = len(feed.values("feed.db", "svc-journal"))
 
     assert code == 0
@@ -173,7 +173,7 @@ def test_second_owner_fences_the_first_which_exits_3(feed: Feed, running: Servic
     with Service(feed.config) as second:
         second.wait_said("live at journal record")
         feed.produce()
-        code = running.wait(PATIENCE)
+        code = running.wait()
         second.wait_until(lambda: second.metric(OBSERVATIONS) == 2 * PAGES)
         ended = second.terminate()
 

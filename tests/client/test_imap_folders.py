@@ -7,7 +7,6 @@ import json
 import os
 import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import pytest
 
 from headwater import Client
 from headwater.mail import mail_key
+from tests.kafka.broker import free_ports
 from tests.waiting import PATIENCE, until
 from tests.web.living import living
 
@@ -64,8 +64,7 @@ def mailbox() -> Iterator[tuple[imaplib.IMAP4, int]]:
     home.chmod(0o755)
     (home / "mail").mkdir()
     shutil.chown(home / "mail", "nobody", "nogroup")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     (home / "dovecot.conf").write_text(CONFIG.format(home=home, port=port))
     server = subprocess.Popen([DOVECOT, "-F", "-c", home / "dovecot.conf"])
     try:

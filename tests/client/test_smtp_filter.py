@@ -18,6 +18,7 @@ from aiosmtpd.controller import Controller
 
 from consumers.base.records import Outgoing
 from headwater.mail import mail_key
+from tests.kafka.broker import free_ports
 from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
 
@@ -52,8 +53,7 @@ class Inbox:
 def inbox() -> Iterator[tuple[Inbox, int]]:
     """It, and its port."""
     taken = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     controller = Controller(taken, "127.0.0.1", port)
     controller.start()
     try:
@@ -144,9 +144,13 @@ def test_answers_are_those_of_the_next_server(service: Living, inbox: tuple[Inbo
 
 def test_sender_keeps_the_mail_when_the_next_server_is_away(service: Living) -> None:
     """451: it tries again."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with filtering(port, service.url) as session, pytest.raises(smtplib.SMTPException) as caught:
-        session.sendmail("a@example.org", ["b@example.org"], MAIL)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # nobody listens on it, and nobody else can
+        port = held.getsockname()[1]
+        with (
+            filtering(port, service.url) as session,
+            pytest.raises(smtplib.SMTPException) as caught,
+        ):
+            session.sendmail("a@example.org", ["b@example.org"], MAIL)
 
     assert caught.value.smtp_code == 451  # type: ignore[attr-defined]

@@ -29,6 +29,7 @@ from consumers.service.warm_up import CompilationStopped
 from consumers.transports import open_log
 from consumers.transports.sqlite.log import SqliteLog
 from consumers.web.app import Server, application
+from tests.kafka.broker import free_ports
 
 CONFIG = """
 name = "shop"
@@ -51,19 +52,13 @@ WEEK = FOR_EVER._replace(retention_ms=7 * 86_400_000)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configuration whose topics exist, on a port that nobody uses."""
     monkeypatch.chdir(tmp_path)
-    configure(free_port())
+    configure(free_ports(1)[0])
     assert main(["check", "shop.toml", "--create"]) == 0
     return tmp_path
 
 
 def configure(port: int) -> None:
     Path("shop.toml").write_text(CONFIG.format(port=port))
-
-
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def findings(report: Report, level: str = "wrong") -> list[str]:

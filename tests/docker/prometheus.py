@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from urllib.request import urlopen
 
 import yaml
 
+from tests.kafka.broker import free_ports
 from tests.waiting import PATIENCE
 
 __all__ = ["FOLDER", "Prometheus", "lacking", "promtool", "running"]
@@ -87,8 +87,7 @@ def running(directory: Path, target: str) -> Iterator[Prometheus]:
     job["static_configs"] = [{"targets": [target]}]
     path = directory / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     command = [
         "prometheus",
         f"--config.file={path}",

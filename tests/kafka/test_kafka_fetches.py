@@ -27,7 +27,8 @@ WAIT = 100_000  # ms a broker holds back an answer without records, in these tes
 @pytest.fixture
 def log(kafka_bootstrap: str) -> Iterator[KafkaLog]:
     """A log whose client has the longest of waits."""
-    log = KafkaLog([kafka_bootstrap], {"fetch_max_wait_ms": WAIT})
+    options = {"fetch_max_wait_ms": WAIT, "request_timeout_ms": 2 * WAIT}
+    log = KafkaLog([kafka_bootstrap], options)
     yield log
     log.close()
 

@@ -332,11 +332,11 @@ def test_input_skipped_for_long_loses_nothing(make, name):
 
 
 @pytest.fixture
-def nobody() -> str:
-    """HOST:PORT where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+def nobody() -> Iterator[str]:
+    """HOST:PORT where nobody listens, and nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("call", ["topics()", "owner('n', 0, [])"])

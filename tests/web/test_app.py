@@ -98,14 +98,14 @@ def test_eager_scraper_takes_no_more_than_its_share() -> None:
     registry.register(dear := Dear())
     dear.made = 0
     address = server.start()
-    bodies = set()
+    bodies, began = set(), time.monotonic()
     for _ in range(20):
         with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:
             connection.request("GET", "/metrics")
             bodies.add(connection.getresponse().read())
     server.stop()
 
-    assert dear.made == len(bodies) == 1
+    assert dear.made == len(bodies) <= 1 + (time.monotonic() - began) / 5
 
 
 @pytest.mark.parametrize(
