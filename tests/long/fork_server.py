@@ -195,8 +195,12 @@ def _used() -> float:
 
 
 def _watch(pid: int, reader: int, limits: dict[str, float], events: list[dict[str, Any]]) -> str:
-    """Read what a fork reports until it ends, or until it takes too long or too much memory."""
-    kept, limit, since, looked = b"", COLLECTING, time.monotonic(), time.monotonic()
+    """Read what a fork reports until it ends, or until it takes too long or too much memory.
+
+    While one of its processes waits for a processor, its time is what it gets of one: a busy
+    machine makes no test hang.
+    """
+    kept, limit, spent, looked, used = b"", COLLECTING, 0.0, time.monotonic(), 0.0
     while True:
         ready, _, _ = select.select([reader], [], [], 0.2)
         data = os.read(reader, 1 << 20) if ready else b""
@@ -204,18 +208,21 @@ def _watch(pid: int, reader: int, limits: dict[str, float], events: list[dict[st
         for line in lines:
             events.append(json.loads(line))
             test = events[-1]["test"] if events[-1]["event"] == "begin" else ""
-            limit, since = limits.get(test, COLLECTING), time.monotonic()
+            limit, spent = limits.get(test, COLLECTING), 0.0
         if data:
             continue
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return "passed" if os.waitstatus_to_exitcode(status) in (0, 1, 5) else "crash"
-        now = time.monotonic()
-        if now - since > limit:
-            return "hang"
-        if now - looked > 1:
-            looked = now
-            if sum(_memory(each) for each in _descendants()) > MOST_MEMORY:
+        if (now := time.monotonic()) - looked > 1:
+            every = _descendants()
+            before, used = used, sum(map(_processor, every))
+            passed, looked = now - looked, now
+            wants = any(map(_running, every))
+            spent += min(passed, max(0.0, used - before)) if wants else passed
+            if spent > limit:
+                return "hang"
+            if sum(map(_memory, every)) > MOST_MEMORY:
                 return "memory"
         if ready:  # the pipe is closed, and the process has not ended yet
             time.sleep(0.05)
@@ -235,6 +242,23 @@ def _descendants() -> list[int]:
         found += children
         waiting += children
     return found
+
+
+def _processor(pid: int) -> float:
+    """Processor seconds of a process and of its children that have ended."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _running(pid: int) -> bool:
+    """Whether a thread of a process runs, or waits for a processor or a disk."""
+    with contextlib.suppress(OSError):
+        for path in Path(f"/proc/{pid}/task").iterdir():
+            if (path / "stat").read_text().rpartition(")")[2].split()[0] in "RD":
+                return True
+    return False
 
 
 def _memory(pid: int) -> int:
