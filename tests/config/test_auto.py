@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.config.auto import DEFAULTS, FIRST_AUTO, Defaults, auto_of, learner_type, resolved
@@ -25,6 +25,7 @@ from stream.data.schema import KINDS
 from stream.mixture.guesses import ClassShares, NoChange
 from stream.mixture.mixture import EXPERTS
 from tests.oracles.mixture import floored
+from tests.seed import share
 
 VALUES = st.sampled_from([0.0, 1.0, -2.0, 7.5])
 OLD = Defaults(auto=FIRST_AUTO)
@@ -53,6 +54,7 @@ def test_auto_is_a_stacked_mixture() -> None:
     assert learner_type(ModelConfig(), DEFAULTS) == "auto"
 
 
+@settings(max_examples=share(0.05))
 @given(
     st.lists(st.tuples(VALUES, st.sampled_from("ppppqr")), min_size=20, max_size=60),
     st.integers(1, 40),

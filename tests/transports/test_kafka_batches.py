@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
@@ -24,7 +24,7 @@ from consumers.transports.kafka.batches import Columns, body, columns_of, one_by
 from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 from tests.consumers.base.test_outgoing import as_columns
-from tests.seed import seeds
+from tests.seed import seeds, share
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20
@@ -289,6 +289,7 @@ def test_batches_of_old_formats_are_read_between_new_ones(magics) -> None:
     assert chunk.timestamps == [9 if magic else -1 for magic in magics]
 
 
+@settings(max_examples=share(0.25))
 @given(
     st.lists(
         st.tuples(records_of_a_partition, CODES, st.booleans(), st.integers(0, 3)), max_size=6

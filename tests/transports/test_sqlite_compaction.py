@@ -8,12 +8,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.base.errors import TransportError
 from consumers.base.records import UNBOUNDED, Outgoing, Partition
 from consumers.transports.sqlite.log import SqliteLog
+from tests.seed import share
 from tests.transports.test_sqlite_layouts import FEED, everything, path
 
 __all__ = ["path"]  # the file of layout 1, a fixture
@@ -172,6 +173,7 @@ STEPS = st.lists(
 )
 
 
+@settings(max_examples=share(0.1))
 @given(steps=STEPS)
 def test_any_history_of_a_partition_is_a_list_without_its_front(
     steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

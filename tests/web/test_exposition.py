@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -18,6 +18,7 @@ from consumers.base.health import Health
 from consumers.web import exposition
 from consumers.web.app import application
 from consumers.web.exposition import SHARE, Exposition
+from tests.seed import share
 
 OPEN = "application/openmetrics-text"
 CONTENT_TYPES = {
@@ -77,6 +78,7 @@ async def respond(app: Starlette, accept: str) -> tuple[int, str, bytes]:
     return sent[0]["status"], kind, b"".join(message.get("body", b"") for message in sent)
 
 
+@settings(max_examples=share(0.25))
 @given(accepts=st.lists(ACCEPTS, max_size=40))
 @example(accepts=[f"{OPEN}; version=1.0.{n}" for n in range(100)])
 @example(accepts=[f"{kind}; version=x" for kind in KINDS])
@@ -111,6 +113,7 @@ def test_first_supported_version_of_openmetrics_is_chosen(accept: str, kind: str
     assert Exposition(CollectorRegistry()).respond(accept)[0].startswith(f"{kind}; charset=utf-8")
 
 
+@settings(max_examples=share(0.25))
 @given(
     pauses=st.lists(st.floats(0.01, 5), min_size=1, max_size=50),
     accepts=st.lists(ACCEPTS, min_size=1, max_size=10),

@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
 from consumers.files.format import Options
 from consumers.files.source import FileSource, read_records
+from tests.seed import share
 
 WESTERN = "".join(bytes([n]).decode("cp1252", "ignore") for n in range(0xC0, 0x100))
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"]
@@ -308,6 +309,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=share(0.25))
 @given(
     records=st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=6),
     indent=st.sampled_from([None, 1]),

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
@@ -18,6 +18,7 @@ from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 from stream.join.plan import Silence
+from tests.seed import share
 
 AFTER = 10
 HAM = Silence("ham", AFTER)
@@ -93,6 +94,7 @@ letter = st.tuples(
 )
 
 
+@settings(max_examples=share(0.4))
 @given(
     st.lists(letter, min_size=10, max_size=50),
     st.booleans(),
@@ -116,6 +118,7 @@ def test_any_split_gives_the_same_bits_with_silence(letters, scored, frequency, 
         assert other.to_state().fingerprint() == whole.to_state().fingerprint()
 
 
+@settings(max_examples=share(0.4))
 @given(st.lists(letter, min_size=10, max_size=40))
 def test_silence_teaches_what_a_learner_alone_is_taught_by_hand(letters) -> None:
     """Each id once; a label after silence is left out here, because it corrects."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import (
@@ -25,7 +25,7 @@ from stream.checks.streams import Records, Step, delayed, run_blocks, run_one_by
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.errors import SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
-from tests.seed import seeds
+from tests.seed import seeds, share
 from tests.stream.keyed import twin
 from tests.stream.keyed.twin import Twin
 
@@ -142,6 +142,7 @@ def test_laws_hold_with_keys(learner) -> None:
     check_laws(learner)
 
 
+@settings(max_examples=share(0.25))
 @given(
     name=st.sampled_from(sorted(KEYED)),
     drawn=st.lists(

@@ -101,6 +101,7 @@ BAYES = [found for found in shipped() if isinstance(found, BayesClassifier)]
 
 
 @pytest.mark.parametrize("learner", BAYES, ids=lambda found: type(found).__name__)
+@settings(max_examples=share(0.1))
 @given(
     power=st.sampled_from([-1074.0, -1063.0, -1022.0, 40.0]) | st.floats(-1074, 40),
     row=st.integers(0, 23),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression as BatchLogisticRegression
 
@@ -29,6 +29,7 @@ from stream.linear._kernels.crossed import pair_bucket
 from stream.linear.indicators import category_bucket, indicators
 from stream.text import bucket
 from tests.oracles.logistic import SlowLogisticRegression
+from tests.seed import share
 
 NUMBERS = st.sampled_from([None, nan, 0.0, 1.0, -2.5, 40.0, 1e6])
 RECORD = st.fixed_dictionaries(
@@ -74,6 +75,7 @@ def log_loss(model: LogisticRegression, xs: list[dict[str, Any]], ys: list[str])
     return -float(np.mean([log(p[y]) for p, y in zip(posteriors, ys, strict=True)]))
 
 
+@settings(max_examples=share(0.25))
 @given(STREAM, RECORD, st.sampled_from(PARAMETERS))
 def test_posterior_is_that_of_the_obvious_twin(stream, x, parameters) -> None:
     """Running moments, counts and squares agree with records that are summed again."""

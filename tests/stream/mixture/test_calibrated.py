@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -28,6 +28,7 @@ from stream.mixture._kernels import calibrate as kernels
 from stream.mixture.guesses import ClassShares
 from tests.oracles.calibrated import SlowCalibrated
 from tests.oracles.mixture import RATES, floored
+from tests.seed import share
 from tests.stream.mixture.late import delayed, run_late
 
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
@@ -60,6 +61,7 @@ def loss(found: Posteriors, ys: list[str]) -> float:
     return float(np.mean([-log(max(p.get(y, 0.0), 1e-15)) for p, y in pairs]))
 
 
+@settings(max_examples=share(0.25))
 @given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
 def test_posterior_is_that_of_the_obvious_twin(stream, name, hedge) -> None:
     """Labels at once."""
@@ -143,6 +145,7 @@ def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
     assert loss(posteriors(model, xs, ys), ys) < best + 0.005
 
 
+@settings(max_examples=share(0.25))
 @given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
 def test_loss_with_hedge_is_at_most_that_of_each_and_a_constant(stream, name, in_runs) -> None:
     """Before and after both corrections, which do not depend on the weights."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import (
@@ -35,6 +35,7 @@ from stream.mixture import Calibrated
 from stream.mixture.guesses import ClassShares, NoChange
 from stream.preprocessing import Discretized, Discretizer
 from tests.oracles.mixture import RATES, SlowMixture, SlowNoChange, floored
+from tests.seed import share
 from tests.stream.mixture.late import delayed, run_late
 
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
@@ -76,6 +77,7 @@ def posteriors(
     return learner.progressive_many(block).dicts()
 
 
+@settings(max_examples=share(0.15))
 @given(STREAM)
 def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     """Labels at once: logarithms of weights and plain weights agree."""
@@ -88,6 +90,7 @@ def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     assert list(fast.expert_weights.values()) == pytest.approx(twin.weights, abs=1e-9)
 
 
+@settings(max_examples=share(0.25))
 @given(
     st.lists(st.tuples(RECORD, LABELS), min_size=1, max_size=120),
     st.booleans(),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream import (
@@ -29,7 +29,7 @@ from stream.mixture._kernels.stack import LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowNoChange, floored
 from tests.oracles.stacked import SlowStacked
-from tests.seed import seeds
+from tests.seed import seeds, share
 from tests.stream.mixture.late import delayed, late, run_late
 
 PERIOD, FIRST, LONGEST, LEAST = 10, 20, 4, 0.08
@@ -79,6 +79,7 @@ def changing(n: int, seed: int) -> list[tuple[dict[str, Any], str]]:
     return out
 
 
+@settings(max_examples=share(0.15))
 @given(STREAM)
 def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
     """Labels at once, weights that differ, missing values."""
@@ -157,6 +158,7 @@ def test_weights_too_small_to_count_are_kept_and_change_no_bit() -> None:
     assert (arrays["parts/own/shares"][0, :2] < NEGLIGIBLE).all()
 
 
+@settings(max_examples=share(0.15))
 @given(
     st.lists(st.tuples(RECORD, st.sampled_from("pqr")), min_size=1, max_size=120),
     st.booleans(),

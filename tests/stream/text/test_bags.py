@@ -20,7 +20,7 @@ def texts_of(rng: Random, n: int) -> list[str]:
     return [LONG if rng.random() < 0.05 else text for text in texts]
 
 
-@seeds()
+@seeds(0.1)
 def test_one_text_a_row_gives_its_tokens_in_order(seed: int) -> None:
     """Encoded, not encoded, and some of each, which takes the general way."""
     rng = Random(seed)
