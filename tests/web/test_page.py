@@ -156,7 +156,7 @@ def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
     long = Health("live", "x" * 1_000_000)  # fills what the system buffers in a few documents
     app = application(CollectorRegistry(), lambda: long, status_feeds=lambda: {0: status_feed})
     server = Server(app, "127.0.0.1", 0)
-    with socket.create_connection(server.start(), 10) as lazy:
+    with socket.create_connection(server.start(), PATIENCE) as lazy:
         lazy.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         until(lambda: app.state.page.open == 1)
 
@@ -180,7 +180,7 @@ def test_open_pages_end_with_the_server_and_silently(tmp_path, capfd) -> None:
     )
     server = Server(app, "127.0.0.1", 0)
     address = server.start()
-    streams = [socket.create_connection(address, 10) for _ in range(3)]
+    streams = [socket.create_connection(address, PATIENCE) for _ in range(3)]
     for stream in streams:
         stream.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert stream.recv(100).startswith(b"HTTP/1.1 200")

@@ -120,7 +120,7 @@ def test_page_and_metrics_are_those_of_all_processes(service: Sharded) -> None:
         explanation, at = answer.result(PATIENCE)
         assert at == 40
         assert explanation.contributions
-        assert feed.questions.copy().result(60).learned == 40
+        assert feed.questions.copy().result(PATIENCE).learned == 40
 
 
 def pids(fleet: ProcessFleet) -> list[int]:
