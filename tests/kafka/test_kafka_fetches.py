@@ -27,8 +27,9 @@ WAIT = 100_000  # ms a broker holds back an answer without records, in these tes
 @pytest.fixture
 def log(kafka_bootstrap: str) -> Iterator[KafkaLog]:
     """A log whose client has the longest of waits."""
-    options = {"fetch_max_wait_ms": WAIT, "request_timeout_ms": 2 * WAIT}
-    log = KafkaLog([kafka_bootstrap], options)
+    longer = ("request_timeout_ms", "delivery_timeout_ms", "transaction_timeout_ms")
+    waits = {name: times * WAIT for times, name in enumerate(longer, 2)}
+    log = KafkaLog([kafka_bootstrap], {"fetch_max_wait_ms": WAIT, **waits})
     yield log
     log.close()
 
