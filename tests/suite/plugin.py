@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.counts import counted
 from tests.suite import day
 from tests.suite.needs import NEEDS
 
@@ -79,10 +80,10 @@ class Selection:
 
 
 def _not_run(left: Counter[str]) -> str:
-    most = ", ".join(f"{room} {count:,}" for room, count in left.most_common(4))
+    most = ", ".join(f"{count:,} in {room}" for room, count in left.most_common(4))
     return (
-        f"not run by day: {left.total():,} tests in {len(left)} places, most in {most}; "
-        "`tests/run --all` runs them, and a test or a file that is named always runs"
+        f"not run by day: {counted(left.total(), 'test')} ({most}, …); `tests/run --all` runs all, "
+        "and a test or a file that is named always runs"
     )
 
 
