@@ -178,8 +178,9 @@ def _waited(waits: Callable[[Features, Any], Any], x: Features, y: Any, n: int) 
 def _due(now: Any, delay: Any, n: int) -> Any:
     """The time at which the label of a record arrives."""
     try:
-        due = now if delay == 0 else now + delay  # also if moments are not numbers
-    except (TypeError, ValueError):  # e.g. an array, which cannot be compared with 0
+        at_once = isinstance(delay, int | float | np.number) and delay == 0
+        due = now if at_once else now + delay  # also if moments are not numbers
+    except (TypeError, ValueError):
         raise SchemaError(
             f"record {n}: expected a delay that can be added to the moment {shown(now)}, such as a "
             f"number to a number or a timedelta to a datetime, got {shown(delay)}"

@@ -582,7 +582,7 @@ def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Itera
         result = machine.process(rows, part.events)
         for event, reason in result.rejected.items():
             label = part.events.labels[event]
-            raise InvalidRecordError(reason, f"label {label!r} was rejected")
+            raise InvalidRecordError(reason, f"label {shown(label)} was rejected")
         made.append(result.predictions)
         if part.checkpoint:
             view = machine.view()

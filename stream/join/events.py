@@ -97,7 +97,7 @@ def check(events: Events, rows: int) -> None:
 
 def _column(rule: str, values: Any, kinds: tuple[type, ...], *bounds: float) -> None:
     exact = np.int64 if kinds == WHOLE else np.float64
-    if isinstance(values, np.ndarray) and values.dtype == exact and values.ndim == 1:
+    if bounds and isinstance(values, np.ndarray) and values.dtype == exact and values.ndim == 1:
         least, most = bounds
         outside = values[~((values >= least) & (values <= most))]  # NaN too
         if outside.size:

@@ -7,6 +7,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from hypothesis import example
 from river import active, naive_bayes
 
 from stream import Block, GaussianNB, KNNClassifier, MixedNB, RiverClassifier, Rows, State
@@ -41,6 +42,9 @@ def test_learners_refuse_strange_arguments_as_documented(name, seed) -> None:
     assert broken == []
 
 
+@example(seed=3373312782)  # a label is a matrix, whose text has two lines
+@example(seed=1930549411)  # ids are an array of numbers
+@example(seed=3245544249)  # a delay compares with nothing
 @seeds(0.02)
 def test_other_calls_refuse_strange_arguments_as_documented(seed) -> None:
     """Constructors, blocks, rows, states, progressive validation."""
