@@ -18,9 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from consumers.base.errors import RecordError
-from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer
 from consumers.codecs.framing import guarded, shortened
 from consumers.codecs.predictions import from_records, to_records
+from consumers.codecs.protobuf_bounds import MessageCounter
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.codecs.values import json_value
 
@@ -215,6 +216,22 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
         return found
 
     return guarded(decode, "Protobuf")
+
+
+def _counter(schema: StoredSchema) -> Check:
+    try:
+        file = file_of(schema)
+        counter = MessageCounter(file)
+    except RecordError:
+        raise
+    except Exception as error:
+        raise _unusable(shortened(error)) from None
+
+    def check(payload: bytes) -> None:
+        indexes, start = _indexes(payload)
+        counter(_message(file, indexes).full_name, payload, start)
+
+    return check
 
 
 def _indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
@@ -467,6 +484,7 @@ FORMAT = WireFormat(
     schema_type="PROTOBUF",
     modules=("google.protobuf", "grpc_tools", "confluent_kafka"),
     reader=_reader,
+    counter=_counter,
     writer=_writer,
     compiled=_compiled,
     predictions=_predictions,
