@@ -126,7 +126,10 @@ def _unusable(why: str) -> RecordError:
 
 
 def _protoc(schema: StoredSchema) -> Any:
-    """Compile the text in a process of its own, because it comes from another program."""
+    """Compile the text in a process of its own, because it comes from another program.
+
+    `-P`: nothing is imported from the folder, whose files have the names of the references.
+    """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     with TemporaryDirectory(prefix="headwater-schema-") as name:
@@ -147,7 +150,7 @@ def _protoc(schema: StoredSchema) -> Any:
         files = ["-I", ".", "--include_imports", "--descriptor_set_out", str(out), _MAIN]
         try:
             done = subprocess.run(  # noqa: S603  this interpreter
-                [sys.executable, "-c", program, *files],
+                [sys.executable, "-P", "-c", program, *files],
                 cwd=folder,
                 capture_output=True,
                 timeout=COMPILE_SECONDS,
