@@ -133,8 +133,12 @@ def _counted(check: Check, read: Reader, payload: bytes) -> Document:
 
 
 def shortened(error: BaseException) -> str:
-    """The message of a library in one line, for the detail of a dead letter."""
+    """The message of a library in one line, for the detail of a dead letter.
+
+    Half a character, which a schema can have as `\\ud800`, cannot be written and becomes `?`.
+    """
     text = " ".join(f"{error}".split()) or type(error).__name__
+    text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
