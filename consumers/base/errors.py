@@ -44,7 +44,7 @@ __all__ = [
 
 _OwnReason = Literal[
     "unparsable",  # not the declared format
-    "oversize",  # larger than 1 MiB
+    "oversize",  # larger than 1 MiB, or too many values
     "unknown_schema",  # the registry does not know the id in its header
     "unusable_schema",  # its schema is of another type, or has no bound
     "no_id",  # neither the id field nor a key

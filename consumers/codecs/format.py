@@ -11,10 +11,11 @@ from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import StoredSchema
 from stream.data.schema import Kind
 
-__all__ = ["Document", "Fields", "Reader", "RowFormat", "WireFormat", "Writer"]
+__all__ = ["Check", "Document", "Fields", "Reader", "RowFormat", "WireFormat", "Writer"]
 
 Document = dict[str, Any]
 Reader = Callable[[bytes], Document]  # raises RecordError
+Check = Callable[[bytes], None]  # raises RecordError
 Fields = Mapping[str, Kind]
 Writer = Callable[[Mapping[str, Any]], bytes]  # raises ValueError
 
@@ -66,6 +67,9 @@ class WireFormat:
     reader
         Makes the decoder of records that were written with a schema. The second argument is the
         reader's schema, or None. RecordError if the schema cannot be used.
+    counter
+        Makes the check that a payload has not too many values, without decoding it; None: each
+        value has bytes of its own. RecordError if the schema cannot be used.
     writer
         Makes the encoder of documents. ValueError if the schema cannot be used.
     compiled
@@ -102,6 +106,7 @@ class WireFormat:
     modules: tuple[str, ...] = ()
     extra: str = "registry"
     reader: Callable[[StoredSchema, str | None], Reader]
+    counter: Callable[[StoredSchema], Check] | None = None
     writer: Callable[[StoredSchema], Writer]
     compiled: Callable[[StoredSchema], StoredSchema] = lambda schema: schema
     predictions: Callable[[], tuple[str, StoredSchema]] | None = None

@@ -7,16 +7,18 @@ is bad, because its schema could only be guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from consumers.base.errors import RecordError
-from consumers.codecs.format import Document, Reader, WireFormat
-from consumers.codecs.json_document import LARGEST_RECORD, check_size
+from consumers.codecs.format import Check, Document, Reader, WireFormat
+from consumers.codecs.json_document import LARGEST_RECORD, RULES, check_size
 from consumers.codecs.schemas import SchemaBook, StoredSchema
 
 __all__ = ["HEADER", "FramedDocuments", "framed", "schema_id", "schema_ids"]
 
 HEADER = 5  # bytes
 _MAGIC = 0
+_BOUNDED_RULES = 4  # the first rules that count the values of a record
 MOST_SHOWN = 300  # characters of a library's message
 
 
@@ -62,10 +64,15 @@ class FramedDocuments:
         The schemas.
     readers_schema
         The schema to which every record is converted; None: each keeps its own.
+    rules
+        See `consumers.codecs.json_document`.
     """
 
-    def __init__(self, wire: WireFormat, book: SchemaBook, readers_schema: str | None) -> None:
+    def __init__(
+        self, wire: WireFormat, book: SchemaBook, readers_schema: str | None, rules: int = RULES
+    ) -> None:
         self._wire, self._book, self._readers_schema = wire, book, readers_schema
+        self._counter = wire.counter if rules >= _BOUNDED_RULES else None
         self._readers: dict[int, tuple[StoredSchema, Reader | RecordError]] = {}
 
     def __call__(self, value: bytes | None) -> Document:
@@ -111,15 +118,27 @@ class FramedDocuments:
             why = schema.error
         else:
             try:
-                return wire.reader(schema, self._readers_schema)
+                read = wire.reader(schema, self._readers_schema)
+                if self._counter is None:
+                    return read
+                return partial(_counted, self._counter(schema), read)
             except RecordError as error:
                 why = error.detail
         return RecordError("unusable_schema", f"schema {id_}: {why}")
 
 
+def _counted(check: Check, read: Reader, payload: bytes) -> Document:
+    check(payload)
+    return read(payload)
+
+
 def shortened(error: BaseException) -> str:
-    """The message of a library in one line, for the detail of a dead letter."""
+    """The message of a library in one line, for the detail of a dead letter.
+
+    Half a character, which a schema can have as `\\ud800`, cannot be written and becomes `?`.
+    """
     text = " ".join(f"{error}".split()) or type(error).__name__
+    text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 

@@ -7,8 +7,8 @@ brackets are counted here, before parsing.
 `RULES` is the version of the decoding rules, because a journal replays under the rules with which
 it began. Rules 1 also accepted UTF-16 and UTF-32, and rounded categories that are integers of 2**53
 and more, so that neighbouring integers became one category. Rules 1 and 2 rejected every text in a
-numeric field, and looked for a name with a dot in nested objects only. Another list
-`consumers.base.missing.MISSING` needs other rules.
+numeric field, and looked for a name with a dot in nested objects only. Rules 1 to 3 did not count
+the values of Avro and Protobuf. Another list `consumers.base.missing.MISSING` needs other rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "too_deep",
 ]
 
-RULES = 3
+RULES = 4
 
 LARGEST_RECORD = 1 << 20
 LONGEST_ID = 512  # characters

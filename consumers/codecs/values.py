@@ -8,9 +8,18 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-__all__ = ["MOST_DIGITS", "json_value", "number_of"]
+from consumers.base.errors import RecordError
+
+__all__ = ["MOST_DIGITS", "MOST_VALUES", "check_values", "json_value", "number_of"]
 
 MOST_DIGITS = 4300  # of an integer: the most that Python converts to text
+MOST_VALUES = 100_000  # of a record with a schema, beside one for each of its bytes
+
+
+def check_values(values: int, size: int) -> None:
+    """Raise RecordError if a record of `size` bytes has too many values for them."""
+    if values > MOST_VALUES + size:
+        raise RecordError("oversize", f"more than {MOST_VALUES + size:,} values in {size:,} bytes")
 
 
 def json_value(value: Any, *, strict: bool = False) -> Any:

@@ -2,7 +2,8 @@
 
 Rule: an id is unknown only if the registry says so itself, by its own error code. Anything else (no
 answer, a proxy's 404, a refused login) says nothing about the id: it is a RegistryError, and the
-caller asks again. So an outage never makes a dead letter.
+caller asks again. So an outage never makes a dead letter. A schema is whatever somebody could
+register: one that cannot be used is stored with the reason, and never an exception.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from consumers.base.errors import ConfigError, RecordError, RegistryError
 from consumers.base.secrets import masked
 from consumers.codecs.format import WireFormat
@@ -19,10 +22,14 @@ from consumers.codecs.framing import shortened
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.config.registry import RegistryConfig
 from consumers.config.units import duration_ms, shown_url
+from consumers.schemas.bounded import RequestBound, LongAnswerError, bound
 
 __all__ = ["SchemaRegistry", "subject_of"]
 
 MOST_REFERENCES = 100  # of one schema, with those of its references
+LARGEST_ANSWER = 8 * LARGEST_SCHEMA  # bytes: in JSON a character may be `\\ud83d\\ude00`
+LONGEST_NAME = 500  # characters of a subject, of the name of a reference and of a type
+MOST_SHOWN = 1000  # characters of the reason why a schema cannot be used
 _UNKNOWN = (40400, 40401, 40402, 40403)  # schema, subject, version; 40400 is that of mock://
 _INCOMPATIBLE = 409
 
@@ -65,7 +72,8 @@ class SchemaRegistry:
     def __init__(self, wire: WireFormat, settings: RegistryConfig) -> None:
         self._wire, self._settings = wire, settings
         self._url = shown_url(settings.url or "")
-        self._client = _client(settings)
+        self._bound = RequestBound(duration_ms(settings.timeout) / 1000, LARGEST_ANSWER)
+        self._client = _client(settings, self._bound)
 
     def schema(self, id_: int) -> StoredSchema | None:
         """The schema with this id, with all that it refers to; None if the registry has none.
@@ -77,7 +85,12 @@ class SchemaRegistry:
         RegistryError
             The registry did not answer, or refused the request.
         """
-        found = self._asked(lambda: self._client.get_schema(id_))
+        try:
+            found = self._asked(lambda: self._client.get_schema(id_))
+        except RecordError as error:
+            return StoredSchema(self._wire.schema_type, "", (), error.detail)
+        finally:
+            self._client.clear_caches()  # which have no bound, and the journal keeps the schema
         return None if found is None else self._stored(found)
 
     def latest(self, subject: str) -> tuple[int, StoredSchema] | None:
@@ -157,39 +170,42 @@ class SchemaRegistry:
         kind = self._text(schema.schema_type or "AVRO")
         text = self._text(schema.schema_str or "")
         try:
+            _check_text("its type", kind, LONGEST_NAME)
             stored = StoredSchema(kind, text, tuple(self._references(schema).items()))
-            _check_size(stored)
+            _check(stored)
             if kind == self._wire.schema_type:
                 stored = self._wire.compiled(stored)
-                _check_size(stored)
+                _check(stored)
         except RecordError as error:
-            return StoredSchema(kind, "", (), error.detail[:1000])
+            return StoredSchema(_shown(kind), "", (), _shown(error.detail))
         return stored
 
     def _references(self, schema: Any) -> dict[str, str]:
         """Name to text of all schemas that it refers to, each after those that it needs."""
         found: dict[str, str] = {}
         opened: set[str] = set()
+        size = 0
 
         def add(references: Any) -> None:
+            nonlocal size
             for each in references or ():
+                _check_reference(each)
                 if each.name in opened:
                     continue
                 opened.add(each.name)
                 if len(opened) > MOST_REFERENCES:
-                    raise RecordError(
-                        "unusable_schema", f"it refers to more than {MOST_REFERENCES} schemas"
-                    )
+                    raise _unusable(f"it refers to more than {MOST_REFERENCES} schemas")
                 get = partial(self._client.get_version, each.subject, each.version)
                 other: Any = self._asked(get)
                 if other is None:
-                    raise RecordError(
-                        "unusable_schema",
+                    raise _unusable(
                         f"it refers to version {each.version} of {each.subject}, which the "
-                        "registry does not have",
+                        "registry does not have"
                     )
                 add(other.schema.references)
-                found[each.name] = self._text(other.schema.schema_str or "")
+                text = found[each.name] = self._text(other.schema.schema_str or "")
+                size += len(text)
+                _check_characters(size)
 
         add(schema.references)
         return found
@@ -199,13 +215,14 @@ class SchemaRegistry:
         of a schema to register."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+        self._bound.begin()
         try:
             return request()
         except SchemaRegistryError as error:
             if error.http_status_code == 404 and error.error_code in _UNKNOWN:
                 return None
             why = masked(shortened(error))
-            if error.http_status_code == _INCOMPATIBLE:
+            if subject and error.http_status_code == _INCOMPATIBLE:
                 raise ConfigError(
                     f"the schema registry {self._url} refuses the schema for {subject} as "
                     f"incompatible with an earlier version: {why}; change the compatibility of "
@@ -214,8 +231,10 @@ class SchemaRegistry:
             raise RegistryError(
                 f"the schema registry {self._url} refused a request: {why}"
             ) from None
-        except RecordError:
-            raise
+        except LongAnswerError as error:
+            if self._bound.json:  # as a registry answers: this schema has so much
+                raise _unusable(f"{error}") from None
+            raise self._nonsense(f"{error}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # what it answers
             raise self._nonsense(f"{type(error).__name__}: {shortened(error)}") from None
         except Exception as error:  # of its HTTP client
@@ -223,15 +242,52 @@ class SchemaRegistry:
             raise RegistryError(f"the schema registry {self._url} does not answer: {why}") from None
 
 
-def _check_size(schema: StoredSchema) -> None:
-    if schema.nbytes > LARGEST_SCHEMA:
-        raise RecordError(
-            "unusable_schema",
-            f"it has {schema.nbytes:,} characters with its references, at most {LARGEST_SCHEMA:,}",
+def _unusable(why: str) -> RecordError:
+    return RecordError("unusable_schema", why)
+
+
+def _shown(text: str) -> str:
+    """The beginning of a text that may be anything, as the journal can have it."""
+    return text[:MOST_SHOWN].encode("utf-8", "replace").decode()
+
+
+def _check_text(what: str, text: object, most: int) -> None:
+    """RecordError if it is no text, too long, or has half a character."""
+    if not isinstance(text, str):
+        raise _unusable(f"expected {what} as text, got {type(text).__name__}")
+    if len(text) > most:
+        raise _unusable(f"{what} has {len(text):,} characters, at most {most:,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _unusable(f"{what} has a lone surrogate at character {error.start:,}") from None
+
+
+def _check_reference(reference: Any) -> None:
+    _check_text("the name of a reference", reference.name, LONGEST_NAME)
+    _check_text("the subject of a reference", reference.subject, LONGEST_NAME)
+    version = reference.version
+    if not isinstance(version, int) or not 0 < version < 2**31:
+        raise _unusable(f"expected the version of a reference, got {str(version)[:50]!r}")
+
+
+def _check(schema: StoredSchema) -> None:
+    """RecordError if a journal record cannot have the schema."""
+    _check_characters(schema.nbytes)
+    for what, text in (("it", schema.text), *((repr(n), t) for n, t in schema.references)):
+        _check_text(what, text, LARGEST_SCHEMA)
+    if (size := len(msgspec.json.encode(schema))) > 2 * LARGEST_SCHEMA:
+        raise _unusable(f"it has {size:,} bytes in JSON, at most {2 * LARGEST_SCHEMA:,}")
+
+
+def _check_characters(size: int) -> None:
+    if size > LARGEST_SCHEMA:
+        raise _unusable(
+            f"it has {size:,} characters with its references, at most {LARGEST_SCHEMA:,}"
         )
 
 
-def _client(settings: RegistryConfig) -> Any:
+def _client(settings: RegistryConfig, limit: RequestBound) -> Any:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     url = settings.url or ""
@@ -263,6 +319,8 @@ def _client(settings: RegistryConfig) -> Any:
         if path is not None:
             options[key] = str(path)
     try:
-        return SchemaRegistryClient(options)
+        client = SchemaRegistryClient(options)
+        bound(client._rest_client.session, limit)
+        return client
     except (OSError, ValueError) as error:  # a file of TLS
         raise ConfigError(f"[registry]: {masked(shortened(error))}") from None

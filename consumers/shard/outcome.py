@@ -307,7 +307,7 @@ class ShardSpec:
         wire = wire_format(self.wire)
         if schemas is None or not wire.schema_type:
             return None
-        return FramedDocuments(wire, schemas, reader_schema)
+        return FramedDocuments(wire, schemas, reader_schema, self.codec_rules)
 
     @property
     def shape(self) -> OutputShape:

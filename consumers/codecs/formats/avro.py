@@ -17,7 +17,8 @@ from typing import Any
 from uuid import UUID
 
 from consumers.base.errors import RecordError
-from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.codecs.avro_bounds import Counter, shape_of
+from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer
 from consumers.codecs.framing import guarded, shortened
 from consumers.codecs.json_document import DEEPEST, too_deep
 from consumers.codecs.predictions import from_records, to_records
@@ -25,8 +26,6 @@ from consumers.codecs.schemas import StoredSchema
 from consumers.codecs.values import json_value
 
 __all__ = ["FORMAT"]
-
-MOST_VALUES = 100_000  # of one record without its arrays and maps
 
 _BOUNDS: dict[Any, float] = {
     "int": 2**31,
@@ -173,6 +172,11 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
     return guarded(decode, "Avro")
 
 
+def _counter(schema: StoredSchema) -> Check:
+    named: dict[str, Any] = {}
+    return Counter(shape_of(_parsed(schema, named), named))
+
+
 def _kind(value: object) -> str:
     return type(value).__name__
 
@@ -206,54 +210,10 @@ def _parsed(schema: StoredSchema, named: dict[str, Any] | None = None) -> Any:
             raise ValueError(f"expected at most {DEEPEST} levels of nesting")
         for text in texts:
             parsed = parse_schema(json.loads(text), named)
-        _Bounds(named).check(parsed)
+        shape_of(parsed, named)
     except Exception as error:
         raise RecordError("unusable_schema", f"not an Avro schema: {shortened(error)}") from None
     return parsed
-
-
-class _Bounds:
-    """What one record of a schema can need: the least bytes, and the values outside of arrays."""
-
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named, self._known = named, dict[str, tuple[int, int]]()
-        self._open: list[str] = []
-
-    def check(self, schema: Any) -> tuple[int, int]:
-        """Least bytes and number of values. ValueError if there is no bound."""
-        if isinstance(schema, list):
-            found = [self.check(each) for each in schema]
-            return 1 + min((b for b, _ in found), default=0), 1 + sum(n for _, n in found)
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if isinstance(kind, dict | list):
-            return self.check(kind)
-        if kind in ("record", "error"):
-            return self._record(schema)
-        if kind in ("array", "map"):
-            least, count = self.check(schema["items" if kind == "array" else "values"])
-            if kind == "array" and not least:
-                raise ValueError("an array of items without bytes can have any length")
-            return 1, 1 + count
-        if kind == "fixed":
-            return int(schema["size"]), 1
-        if kind in self._named:
-            return self._known.get(kind) or self.check(self._named[kind])
-        return {"null": 0, "float": 4, "double": 8}.get(kind, 1), 1
-
-    def _record(self, schema: Mapping[str, Any]) -> tuple[int, int]:
-        name = schema["name"]
-        if name in self._open:
-            raise ValueError(
-                f"{name} contains itself, so its records can be nested without a bound"
-            )
-        if name not in self._known:
-            self._open.append(name)
-            found = [self.check(f["type"]) for f in schema["fields"]]
-            self._open.pop()
-            self._known[name] = sum(b for b, _ in found), 1 + sum(n for _, n in found)
-            if self._known[name][1] > MOST_VALUES:
-                raise ValueError(f"a record {name} has more than {MOST_VALUES:,} values")
-        return self._known[name]
 
 
 def _check_reader(text: str) -> str:
@@ -388,6 +348,7 @@ FORMAT = WireFormat(
     schema_type="AVRO",
     modules=("fastavro", "confluent_kafka"),
     reader=_reader,
+    counter=_counter,
     writer=_writer,
     predictions=_predictions,
     to_wire=to_records,

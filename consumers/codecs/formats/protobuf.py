@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from consumers.base.errors import RecordError
-from consumers.codecs.format import Document, Reader, WireFormat, Writer
+from consumers.base.errors import RecordError, RegistryError
+from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer
 from consumers.codecs.framing import guarded, shortened
 from consumers.codecs.predictions import from_records, to_records
+from consumers.codecs.protobuf_bounds import MessageCounter
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.codecs.values import json_value
 
 __all__ = ["FORMAT", "file_of"]
 
 COMPILE_SECONDS = 60
+LONGEST_PART = 200  # bytes between two slashes in the name of a reference
 MOST_INDEXES = 16  # of a message inside messages
 _MAIN = "schema.proto"
+_BROUGHT = re.compile(r"google/protobuf/(?:compiler/)?[a-z0-9_]{1,50}\.proto")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The messages of a prediction: name, type, and how many. A label is one of three kinds, or none.
@@ -113,54 +117,94 @@ def _compiled(schema: StoredSchema) -> StoredSchema:
         files = FileDescriptorSet(file=[*others, main])
         for (name, _), file in zip(schema.references, others, strict=True):
             file.name = name
-        if files.file[-1].message_type:
-            _pool(files)
-        else:  # four letters are base64 of something
+        if not files.file[-1].message_type:  # four letters are base64 of something
             files = _protoc(schema)
-    return _stored(files)
+    stored = _stored(files)
+    _used(stored)
+    return stored
 
 
 def _unusable(why: str) -> RecordError:
     return RecordError("unusable_schema", f"not a Protobuf schema: {why}")
 
 
+def _files(schema: StoredSchema) -> tuple[dict[str, str], str]:
+    """Path to text of the schema and those it refers to, and its own path, which none of them has.
+
+    Raises
+    ------
+    RecordError
+        A reference has no name of a file, or is a file and the folder of another one.
+    """
+    folders: set[str] = set()
+    for name, _ in schema.references:
+        parts = name.split("/")
+        if any(each in ("", ".", "..") or len(each.encode()) > LONGEST_PART for each in parts):
+            raise _unusable(f"a reference has the name {shortened(ValueError(repr(name)))}")
+        if "\0" in name or "\\" in name:
+            raise _unusable(f"a reference has the name {shortened(ValueError(repr(name)))}")
+        folders.update("/".join(parts[:i]) for i in range(1, len(parts)))
+    texts = dict(schema.references)
+    for name in folders & texts.keys():
+        raise _unusable(f"a reference has the name {name!r}, which is the folder of another one")
+    main = _MAIN
+    while main in texts or main in folders:
+        main = f"_{main}"
+    return {main: schema.text, **texts}, main
+
+
 def _protoc(schema: StoredSchema) -> Any:
-    """Compile the text in a process of its own, because it comes from another program."""
+    """Compile the text.
+
+    Raises
+    ------
+    RegistryError
+        This host cannot do it now.
+    """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-    with TemporaryDirectory(prefix="headwater-schema-") as name:
-        folder = Path(name)
-        for file, text in ((_MAIN, schema.text), *schema.references):
-            path = PurePosixPath(file)
-            if path.is_absolute() or ".." in path.parts or not path.name:
-                raise _unusable(f"a reference has the name {file[:100]!r}")
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text)
-        out = folder / "out" / "descriptors"
-        out.parent.mkdir(exist_ok=True)
-        program = (
-            "import sys, grpc_tools, os; from grpc_tools import protoc; "
-            "sys.exit(protoc.main(['', '-I', os.path.join(os.path.dirname(grpc_tools.__file__), "
-            "'_proto'), *sys.argv[1:]]))"
-        )
-        files = ["-I", ".", "--include_imports", "--descriptor_set_out", str(out), _MAIN]
-        try:
-            done = subprocess.run(  # noqa: S603  this interpreter
-                [sys.executable, "-c", program, *files],
-                cwd=folder,
-                capture_output=True,
-                timeout=COMPILE_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise _unusable(f"protoc did not end within {COMPILE_SECONDS} s") from None
-        if done.returncode or not out.exists():
-            raise _unusable(shortened(ValueError(done.stderr.decode("utf-8", "replace"))))
-        data = out.read_bytes()
+    texts, main = _files(schema)
+    try:
+        with TemporaryDirectory(prefix="headwater-schema-") as name:
+            data = _descriptors(Path(name), texts, main)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise _unusable(f"its references are no files: {shortened(error)}") from None
+    except OSError as error:  # of this host, such as a full disk
+        raise RegistryError(f"a schema cannot be compiled now: {error}") from None
     if len(data) > LARGEST_SCHEMA // 2:
         raise _unusable(
             f"its descriptors have {len(data):,} bytes, at most {LARGEST_SCHEMA // 2:,}"
         )
     return FileDescriptorSet.FromString(data)
+
+
+def _descriptors(folder: Path, texts: Mapping[str, str], main: str) -> bytes:
+    """What protoc makes of files, in a process of its own, because they come from other programs.
+
+    `-P`: nothing is imported from the folder, whose files have the names of the references.
+    """
+    sources, out = folder / "sources", folder / "descriptors"
+    for file, text in texts.items():
+        (sources / file).parent.mkdir(parents=True, exist_ok=True)
+        (sources / file).write_text(text, encoding="utf-8")
+    program = (
+        "import sys, grpc_tools, os; from grpc_tools import protoc; "
+        "sys.exit(protoc.main(['', '-I', os.path.join(os.path.dirname(grpc_tools.__file__), "
+        "'_proto'), *sys.argv[1:]]))"
+    )
+    files = ["-I", ".", "--include_imports", "--descriptor_set_out", str(out), main]
+    try:
+        done = subprocess.run(  # noqa: S603  this interpreter
+            [sys.executable, "-P", "-c", program, *files],
+            cwd=sources,
+            capture_output=True,
+            timeout=COMPILE_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise _unusable(f"protoc did not end within {COMPILE_SECONDS} s") from None
+    if done.returncode or not out.exists():
+        raise _unusable(shortened(ValueError(done.stderr.decode("utf-8", "replace"))))
+    return out.read_bytes()
 
 
 def file_of(schema: StoredSchema) -> Any:
@@ -193,17 +237,22 @@ def _import(name: str) -> None:
     """Import the module of a file that protobuf brings, which adds it to the default pool."""
     from importlib import import_module
 
-    if name.startswith("google/protobuf/"):
+    if _BROUGHT.fullmatch(name):
         import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+
+
+def _used(schema: StoredSchema) -> Any:
+    """The file of a compiled schema. RecordError if it cannot be used."""
+    try:
+        return file_of(schema)
+    except Exception as error:
+        raise _unusable(shortened(error)) from None
 
 
 def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
     from google.protobuf.message_factory import GetMessageClass
 
-    try:
-        file = file_of(schema)
-    except Exception as error:
-        raise _unusable(shortened(error)) from None
+    file = _used(schema)
     messages: dict[tuple[int, ...], Any] = {}
 
     def decode(payload: bytes) -> Document:
@@ -215,6 +264,17 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
         return found
 
     return guarded(decode, "Protobuf")
+
+
+def _counter(schema: StoredSchema) -> Check:
+    file = _used(schema)
+    counter = MessageCounter(file)
+
+    def check(payload: bytes) -> None:
+        indexes, start = _indexes(payload)
+        counter(_message(file, indexes).full_name, payload, start)
+
+    return check
 
 
 def _indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
@@ -467,6 +527,7 @@ FORMAT = WireFormat(
     schema_type="PROTOBUF",
     modules=("google.protobuf", "grpc_tools", "confluent_kafka"),
     reader=_reader,
+    counter=_counter,
     writer=_writer,
     compiled=_compiled,
     predictions=_predictions,

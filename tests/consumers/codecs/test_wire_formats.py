@@ -318,6 +318,21 @@ def test_protobuf_schema_that_does_not_compile_is_not_used(text) -> None:
     assert caught.value.reason == "unusable_schema"
 
 
+@pytest.mark.parametrize(
+    "name", ["grpc_tools.py", "grpc_tools/protoc.py", "os.py", "sitecustomize.py"]
+)
+def test_schema_that_a_protobuf_schema_refers_to_is_never_run(tmp_path, name) -> None:
+    """Its name may be that of a module of the compiler, and its text a program."""
+    seen = tmp_path / "seen"
+    program = f"open({str(seen)!r}, 'w').close()"
+    main = 'syntax = "proto3"; message M { int32 a = 1; }'
+
+    found = stored(wire_format("protobuf"), main, (name, program))
+
+    assert found.error == ""
+    assert not seen.exists()
+
+
 def test_schema_of_another_type_is_not_used(visits) -> None:
     """Its bytes could be read by it, into nonsense."""
     wire, schema, value = visits

@@ -371,7 +371,7 @@ def test_chain_goes_on_through_a_snapshot(ran) -> None:
     assert recovered(ran).chain == last.chain
 
 
-@pytest.mark.parametrize("rules", [1, 2, 3])
+@pytest.mark.parametrize("rules", [1, 2, 3, 4])
 def test_journal_keeps_the_codec_rules_it_was_begun_with(make_service, monkeypatch, rules) -> None:
     """Otherwise what was learned once would be a dead letter when it is replayed."""
     service = make_service()
