@@ -420,6 +420,56 @@ def test_a_scheme_that_is_asked_for_would_be_noticed() -> None:
     assert schemes_asked(ast.parse('url = f"sqlite:{name}.db"')) == []
 
 
+def half_made(text: str) -> list[str]:
+    """Where msgspec may meet a struct first in a function, which two threads can call at once."""
+    tree = ast.parse(text)
+    at_import = {
+        name.asname or name.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    } | {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = []
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        for call in ast.walk(function):
+            if not isinstance(call, ast.Call):
+                continue
+            made = ast.unparse(call.func)
+            kinds = [*call.args, *(each.value for each in call.keywords)]
+            names = {node.id for kind in kinds for node in ast.walk(kind) if hasattr(node, "id")}
+            late = made.endswith(("Decoder", "Converter")) and names & at_import
+            typed = made.endswith(".decode") and any(
+                each.arg == "type" and ast.unparse(each.value) != "str" for each in call.keywords
+            )
+            if late or typed or made == "msgspec.convert":
+                found.append(f"{call.lineno}: {ast.unparse(call)}")
+    return found
+
+
+@each([p for p in FILES if p.parts[-2:] != ("base", "converter.py")])
+def test_decoders_are_made_at_import(path) -> None:
+    """msgspec builds a struct's description at its first decoding, and shows it half built."""
+    text = path.read_text()
+
+    assert "msgspec" not in text or half_made(text) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "msgspec.json.decode(data, type=Header)",
+        "msgspec.convert(value, Header)",
+        "msgspec.json.Decoder(Header)",
+        "msgspec.msgpack.Decoder(list[Header])",
+    ],
+)
+def test_a_decoder_that_is_made_late_would_be_noticed(line: str) -> None:
+    """The check, checked."""
+    assert half_made(f"class Header(msgspec.Struct):\n    n: int\ndef read():\n    {line}") != []
+
+
 @each(KERNELS)
 def test_kernels_import_only_kernels(path) -> None:
     """The cache of a kernel is compared with all kernel files of `stream.kernel`, and no others."""
