@@ -41,6 +41,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_decode_prediction = msgspec.json.Decoder(PredictionRecord).decode
+_decode_rejection = msgspec.json.Decoder(Rejection).decode
+_decode_appended = msgspec.json.Decoder(Appended).decode
+_decode_problem = msgspec.json.Decoder(Problem).decode
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 AGAIN = (429, 503)
 REJECTED = 422
@@ -168,7 +172,7 @@ def known_prediction(id_: str | int) -> Request:
 
 def prediction_of(body: bytes) -> PredictionRecord:
     """The answer to `ask_for` with one record."""
-    return _decoded(body, PredictionRecord)
+    return _read(_decode_prediction, body)
 
 
 def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection]:
@@ -176,9 +180,9 @@ def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection
     found: list[PredictionRecord | Rejection] = []
     for line in body.splitlines():
         try:
-            found.append(msgspec.json.decode(line, type=PredictionRecord))
+            found.append(_decode_prediction(line))
         except UNREADABLE:
-            rejection = _decoded(line, Rejection)
+            rejection = _read(_decode_rejection, line)
             rejection.index += first
             found.append(rejection)
     return found
@@ -186,17 +190,17 @@ def predictions_of(body: bytes, first: int) -> list[PredictionRecord | Rejection
 
 def written_of(body: bytes, records: list[Prepared]) -> list[Written]:
     """The answer to a request that writes."""
-    places = _decoded(body, Appended).records
+    places = _read(_decode_appended, body).records
     return [
         record.written(place.topic, place.partition, place.offset)
         for record, place in zip(records, places, strict=True)
     ]
 
 
-def _decoded(body: bytes, kind: type[T]) -> T:
+def _read(decode: Callable[[bytes], T], body: bytes) -> T:
     """An answer; ServiceError if it is not one of headwater, such as the page of a proxy."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode(body)
     except UNREADABLE as error:
         raise ServiceError(
             f"expected an answer of headwater, got another ({error}); check the URL, and what "
@@ -250,7 +254,7 @@ def _error(reply: Reply | str, where: str, attempts: int, first: int | None) -> 
         )
     problem: Problem | None = None
     try:
-        problem = msgspec.json.decode(reply.body, type=Problem)
+        problem = _decode_problem(reply.body)
     except UNREADABLE:
         phrase = HTTPStatus(reply.status).phrase if reply.status in list(HTTPStatus) else ""
         return ServiceError(

@@ -22,6 +22,7 @@ from stream.decision.risk import named
 
 __all__ = ["REASONS", "checked", "unpacked"]
 
+_decode = msgspec.json.Decoder(PredictionRecord).decode
 REASONS = 5
 SPAM = "spam"
 LEAST = 2.0**-52  # of a probability and of 1 - p, as in scores
@@ -102,7 +103,7 @@ def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> Rspam
     (found,) = answerer.answer([b"0"], [record], now, explain=explain)
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
-    made = msgspec.json.decode(found, type=PredictionRecord)
+    made = _decode(found)
     required = 0.0
     if made.decision is not None or budget is not None:  # nothing is decided before labels
         required = _log_odds(1.0 if answerer.threshold is None else answerer.threshold)

@@ -120,6 +120,9 @@ class Manifest(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
 
+_decode = msgspec.json.Decoder(Manifest).decode
+
+
 def from_bytes(data: bytes) -> Manifest:
     """The inverse of `Manifest.to_bytes`."""
-    return msgspec.json.decode(data, type=Manifest)
+    return _decode(data)

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
@@ -460,12 +461,15 @@ class _Label(msgspec.Struct, gc=False):
     w: float = 1.0
 
 
+_decode_label, _label = msgspec.json.Decoder(_Label).decode, Converter(_Label)
+
+
 def _label_decoder(
     documents: Callable[[bytes | None], dict[str, Any]] | None, reporter: str | None
 ) -> Callable[[Any], Any] | None:
     """Decodes the fields of a label record; None: only the slow path finds the reporter."""
     if reporter is None:
-        return _decoder(_Label, documents)
+        return _decode_label if documents is None else _converted(documents, _label)
     if "." in reporter or any(c in '"\\' or ord(c) < 32 for c in reporter):
         return None
     fields = [("reporter", Any, None)]
@@ -481,8 +485,13 @@ def _decoder(
     """Decodes a record to the struct, if the typed decoder can. DecodeError or RecordError."""
     if documents is None:
         return msgspec.json.Decoder(struct).decode
-    decode: Callable[[bytes | None], dict[str, Any]] = documents
-    return lambda value: msgspec.convert(decode(value), struct)
+    return _converted(documents, Converter(struct))
+
+
+def _converted(
+    documents: Callable[[bytes | None], dict[str, Any]], converter: Converter[Any]
+) -> Callable[[Any], Any]:
+    return lambda value: converter(documents(value))
 
 
 def _flattened(

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from consumers.base.converter import Converter
+
 __all__ = ["LARGEST_SCHEMA", "MOST_SCHEMAS", "SchemaBook", "StoredSchema"]
 
 MOST_SCHEMAS = 200
@@ -42,6 +44,9 @@ class StoredSchema(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     def nbytes(self) -> int:
         """Its size in characters."""
         return len(self.text) + len(self.error) + sum(len(n) + len(t) for n, t in self.references)
+
+
+_stored = Converter(StoredSchema)
 
 
 class SchemaBook:
@@ -96,7 +101,7 @@ class SchemaBook:
         """Load what `to_header` returned."""
         self._known, self._bytes = {}, 0
         for id_, schema in header["known"]:
-            self.add(id_, msgspec.convert(schema, StoredSchema))
+            self.add(id_, _stored(schema))
         self.replaced = header["replaced"]
 
     def _drop(self, id_: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from consumers.base.converter import Converter
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
@@ -39,6 +40,9 @@ class Envelope(msgspec.Struct):
     timestamp: int
     value: dict[str, Any]
     key: str | None = None
+
+
+_envelope = Converter(Envelope)
 
 
 def unwrapped(
@@ -75,7 +79,7 @@ def unwrapped(
     """
     for number, record in enumerate(records, 1):
         try:
-            found = msgspec.convert(record, Envelope)
+            found = _envelope(record)
         except msgspec.ValidationError as error:
             raise ConfigError(
                 f"standard input: record {number} is no line of `tail --envelope` ({error}); keep "

@@ -14,6 +14,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 
+from consumers.base.converter import Converter
 from consumers.base.errors import TransportError
 from consumers.base.records import Partition
 from consumers.journal.model_parts import MOST_BYTES, ModelPart, part_count, stored
@@ -37,6 +38,9 @@ class _About(msgspec.Struct):
     now: _Whole
     learned: _Whole
     names: list[str]
+
+
+_about = Converter(_About)
 
 
 class Statistics(NamedTuple):
@@ -82,7 +86,7 @@ def from_bytes(data: bytes) -> Statistics:
             if any(member.compress_type != ZIP_STORED for member in file.infolist()):
                 raise StateError("expected arrays that are not compressed twice")
         whole = State.from_bytes(raw)
-        about = msgspec.convert(whole.nested("about").header, _About)
+        about = _about(whole.nested("about").header)
         models = whole.nested("models")
         names = {name: models.nested(str(i)) for i, name in enumerate(about.names)}
         return Statistics(about.shard, about.now, about.learned, names)

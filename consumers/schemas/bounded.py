@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["RequestBound", "LongAnswerError", "bound"]
+__all__ = ["LongAnswerError", "RequestBound", "bound"]
 
 
 class LongAnswerError(Exception):

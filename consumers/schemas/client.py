@@ -22,7 +22,7 @@ from consumers.codecs.framing import shortened
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.config.registry import RegistryConfig
 from consumers.config.units import duration_ms, shown_url
-from consumers.schemas.bounded import RequestBound, LongAnswerError, bound
+from consumers.schemas.bounded import LongAnswerError, RequestBound, bound
 
 __all__ = ["SchemaRegistry", "subject_of"]
 

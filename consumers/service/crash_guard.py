@@ -126,6 +126,9 @@ class _Marker(msgspec.Struct):
     until: list[tuple[str, int, int]]
 
 
+_decode_marker = msgspec.json.Decoder(_Marker).decode
+
+
 class CrashGuard:
     """Remembers the records being processed, and tries suspected ones.
 
@@ -153,7 +156,7 @@ class CrashGuard:
         self.story = ""
         self.findings: list[str] = []
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            found = msgspec.json.decode(memo.read(), type=_Marker)
+            found = _decode_marker(memo.read())
             if found.version == VERSION:
                 self._look(found, seq, positions)
 

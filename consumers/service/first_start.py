@@ -40,6 +40,9 @@ class _Prediction(msgspec.Struct):
     position: _Position
 
 
+_decode_prediction = msgspec.json.Decoder(_Prediction).decode
+
+
 def check_first_start(
     config: Config,
     log: Log,
@@ -140,7 +143,7 @@ def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str |
     for fetched in log.read(starts, ends):
         for value in fetched.values:
             try:
-                made = msgspec.json.decode(translator.as_json(value or b""), type=_Prediction)
+                made = _decode_prediction(translator.as_json(value or b""))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             place = Partition(made.position.topic, made.position.partition)

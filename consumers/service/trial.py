@@ -85,6 +85,11 @@ class _Request(msgspec.Struct):
     seconds: float
 
 
+_decode_case = msgspec.msgpack.Decoder(_Case).decode
+_decode_request = msgspec.json.Decoder(_Request).decode
+_decode_result = msgspec.json.Decoder(TrialResult).decode
+
+
 def handed(config: Config) -> dict[str, Any]:
     """The configuration for a child, without any section that may hold a secret."""
     given = config.model_dump(exclude=NOT_HANDED, exclude_unset=True)
@@ -267,7 +272,7 @@ class _Process:
                     return self._fail("its process has ended")
                 self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
-        return msgspec.json.decode(line, type=TrialResult)
+        return _decode_result(line)
 
     def _fail(self, why: str) -> TrialResult:
         self._broken = why
@@ -289,7 +294,7 @@ def main() -> None:
         return
     _report(TrialResult("lived"))
     for line in sys.stdin.buffer:
-        request = msgspec.json.decode(line, type=_Request)
+        request = _decode_request(line)
         _report(_tried(shard, case, request))
 
 
@@ -306,7 +311,7 @@ def _cause(error: Exception) -> str:
 
 def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     size = int.from_bytes(file.read(8), "little")
-    case = msgspec.msgpack.decode(file.read(size), type=_Case)
+    case = _decode_case(file.read(size))
     config = Config.model_validate(case.config)
     if may_pickle(case.config["model"]):
         trusting = config.model.model_copy(update={"trust_pickle": True})

@@ -90,6 +90,10 @@ class _Peek(msgspec.Struct):
     about: SnapshotInfo
 
 
+_decode_header = msgspec.json.Decoder(_Header).decode
+_decode_peek = msgspec.json.Decoder(_Peek).decode
+
+
 def name_of(about: SnapshotInfo) -> str:
     """The file name of a snapshot. Names sort by journal position."""
     return f"snap-{about.position:020d}.hws"
@@ -157,7 +161,7 @@ def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State
         raise SnapshotError(f"damaged: its checksum does not match{other}")
     length = header_size(data)
     try:
-        header = msgspec.json.decode(data[START : START + length], type=_Header)
+        header = _decode_header(data[START : START + length])
     except msgspec.DecodeError as error:
         raise SnapshotError(f"damaged: its header cannot be read ({error})") from None
     body = memoryview(data)[START + length : -32]
@@ -178,7 +182,7 @@ def header_size(start: bytes) -> int:
 def peek(header: bytes) -> SnapshotInfo | None:
     """The description in a header, not verified: for retention only, never for loading."""
     try:
-        return msgspec.json.decode(header, type=_Peek).about
+        return _decode_peek(header).about
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from consumers.base.converter import Converter
 from consumers.base.errors import SnapshotError
 from consumers.snapshots.format import DTYPES
 from stream.data.state import State
@@ -106,6 +107,9 @@ class ModelInfo(msgspec.Struct, frozen=True):
 class _Version(msgspec.Struct):
     format: str
     version: int
+
+
+_version, _model_info = Converter(_Version), Converter(ModelInfo)
 
 
 def to_bytes(info: ModelInfo, arrays: Mapping[str, NDArray[Any]], key: str | None = None) -> bytes:
@@ -219,7 +223,7 @@ def _info(raw: bytes) -> ModelInfo:
     try:
         # Not by msgspec: integers beyond 64 bits would become floats.
         document = json.loads(raw, parse_constant=_no_number)
-        known = msgspec.convert(document, _Version)
+        known = _version(document)
         if known.format != FORMAT:
             raise SnapshotError(f"not a model file: its format is {known.format[:40]!r}")
         if known.version > VERSION:
@@ -227,7 +231,7 @@ def _info(raw: bytes) -> ModelInfo:
                 f"of version {known.version} of the format, and this headwater reads up to "
                 f"{VERSION}; install a newer one"
             )
-        info = msgspec.convert(document, ModelInfo)
+        info = _model_info(document)
         if not isinstance(info.learner.get("type"), str):
             raise ValueError("the learner has no type")
         return info

@@ -92,6 +92,9 @@ class _Prediction(msgspec.Struct):
     position: _Position
 
 
+_decode_prediction = msgspec.json.Decoder(_Prediction).decode
+
+
 def find(
     config: Config,
     log: Log,
@@ -181,7 +184,7 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
 def _place(read: Read, record: Record) -> ObservationPlace | None:
     """The place of a prediction's observation; None of another record."""
     try:
-        at = msgspec.json.decode(read(record.value or b""), type=_Prediction).position
+        at = _decode_prediction(read(record.value or b"")).position
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return ObservationPlace(Partition(at.topic, at.partition), at.offset, at.index)

@@ -38,6 +38,9 @@ class StoredPositions(msgspec.Struct, forbid_unknown_fields=True):
     next: dict[int, int]
 
 
+_decode = msgspec.json.Decoder(StoredPositions).decode
+
+
 class Positions:
     """The positions in one topic, and the file in which they are kept.
 
@@ -73,7 +76,7 @@ class Positions:
             why = error.strerror or str(error)
             raise ConfigError(f"{path}: positions cannot be read ({why}); check the name") from None
         try:
-            stored = msgspec.json.decode(data, type=StoredPositions)
+            stored = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             stored = None
         if stored is None or stored.kind != _KIND or min(stored.next.values(), default=0) < 0:

@@ -50,6 +50,9 @@ class _Named(msgspec.Struct):
     service: str
 
 
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
 def application(
     registry: CollectorRegistry,
     health: Callable[[], Health],
@@ -234,7 +237,7 @@ def _occupant(host: str, port: int) -> str | None:
     try:
         connection.request("GET", "/status")
         answer = connection.getresponse()
-        return msgspec.json.decode(answer.read(ANSWER_BYTES), type=_Named).service
+        return _decode_named(answer.read(ANSWER_BYTES)).service
     except (OSError, client.HTTPException, ValueError):  # also of msgspec
         return None
     finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from numba import types
+from numba import config, types
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
@@ -168,10 +168,15 @@ def _stamp(root: Path) -> str | None:
 
 
 class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
-    """One index file for each kernel, which the next version replaces. numba names it by line."""
+    """One index file for each kernel, which the next version replaces. numba names it by line.
+
+    Code that checks its indices (NUMBA_BOUNDSCHECK) has a file of its own. In one file each kind
+    would be taken for the other, and such a run would check nothing.
+    """
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{fullname}.{sys.implementation.cache_tag}{abiflags}"
+        checked = ".checked" if config.BOUNDSCHECK else ""
+        return f"{fullname}.{sys.implementation.cache_tag}{abiflags}{checked}"
 
 
 class _Index(IndexDataCacheFile):  # type: ignore[misc]

@@ -21,6 +21,7 @@ PICKLES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 KERNEL = ("stream", "kernel")  # reads the kernels' source, as numba does
 COMPILER = "stream/kernel/compiled.py"
 MAPPINGS = "stream/data/memory.py"  # maps memory and no file
+CONVERTER = "consumers/base/converter.py"  # converts by a description made at import
 PICKLING = "stream/compat/classifier.py"  # which says whom it trusts
 COMPILED = [
     "_Kernel(function, targetoptions=OPTIONS)",
@@ -71,6 +72,39 @@ def seeds(sources: Sequence[Source]) -> Iterator[Finding]:
             random = "random." in f"{name}." and name.split(".")[0] in ("np", "numpy", "random")
             if random and not seeded:
                 yield file.finding(call.lineno, f"{name} has no seed; use default_rng(seed)")
+
+
+def decoders(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Decoders are made at import: msgspec builds a struct's description at its first decoding, and
+    shows it half built to a second thread."""
+    for file in sources:
+        if file.path == CONVERTER or "msgspec" not in file.text:
+            continue
+        known = {
+            name.asname or name.name
+            for node in file.tree.body
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+        } | {node.name for node in file.tree.body if isinstance(node, ast.ClassDef)}
+        functions = file.all(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        late = {call for function in functions for call in ast.walk(function) if _made(call, known)}
+        for call in late:
+            yield file.finding(call.lineno, f"{ast.unparse(call)} is made late; make it at import")
+
+
+def _made(call: ast.AST, known: set[str]) -> bool:
+    """Whether it may be where msgspec meets a struct of the module, or an imported one, first."""
+    if not isinstance(call, ast.Call):
+        return False
+    name = ast.unparse(call.func)
+    kinds = [*call.args, *(each.value for each in call.keywords)]
+    names = {node.id for kind in kinds for node in ast.walk(kind) if isinstance(node, ast.Name)}
+    typed = any(each.arg == "type" and ast.unparse(each.value) != "str" for each in call.keywords)
+    return bool(
+        (name.endswith(("Decoder", "Converter")) and names & known)
+        or (name.endswith(".decode") and typed)
+        or name == "msgspec.convert"
+    )
 
 
 def pickles(sources: Sequence[Source]) -> Iterator[Finding]:
@@ -136,6 +170,7 @@ RULES: Rules = {
     world: product,
     mappings: product,
     seeds: product,
+    decoders: product,
     pickles: product,
     kernels: product,
     decorators: product,

@@ -192,6 +192,29 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             ],
         ),
     ],
+    purity.decoders: [
+        (
+            [
+                Source(
+                    SHARD,
+                    "import msgspec\nclass Header(msgspec.Struct):\n    n: int\n"
+                    "MADE = msgspec.json.Decoder(Header)\n"
+                    "def read():\n"
+                    "    msgspec.json.decode(data, type=Header)\n"
+                    "    msgspec.convert(value, Header)\n"
+                    "    msgspec.json.Decoder(Header)\n"
+                    "    msgspec.msgpack.Decoder(list[Header])\n"
+                    "    msgspec.json.decode(data, type=str)\n",
+                )
+            ],
+            [
+                f"{SHARD}:6: msgspec.json.decode(data, type=Header) is made late",
+                f"{SHARD}:7: msgspec.convert(value, Header) is made late",
+                f"{SHARD}:8: msgspec.json.Decoder(Header) is made late",
+                f"{SHARD}:9: msgspec.msgpack.Decoder(list[Header]) is made late",
+            ],
+        ),
+    ],
     purity.pickles: [
         (
             [Source(SHARD, "from pickle import loads"), Source(purity.PICKLING, "import pickle")],

@@ -303,3 +303,19 @@ def test_kernels_load_no_linear_algebra_and_others_can_use_it() -> None:
     )
 
     assert done.stdout.split() == ["False", "8.0"], done.stderr
+
+
+def test_kernel_with_checked_indices_is_not_taken_from_the_cache(package: Path) -> None:
+    """Nor is it given to a process that checks nothing: each kind has machine code of its own."""
+    user = package / "package" / "_kernels" / "user.py"
+    user.write_text(USER.replace("2.0 * weigh(pair)", "2.0 * weigh(pair) + OF[int(pair.b)]"))
+    user.write_text(user.read_text().replace("@kernel", "OF = zeros(3)\n\n@kernel", 1))
+    user.write_text("from numpy import zeros\n" + user.read_text())
+    caught = RUN.replace("    print(", "    try: ").replace(", len(compiled.buffer))", "")
+    caught += "    except IndexError: print(-1.0, len(compiled.buffer))\n"
+    caught += "    else: print(0.0, len(compiled.buffer))\n"
+
+    assert run(package, caught) == (0.0, True)
+    assert run(package, caught, NUMBA_BOUNDSCHECK="1") == (-1.0, True)
+    assert run(package, caught, NUMBA_BOUNDSCHECK="1") == (-1.0, False)
+    assert run(package, caught) == (0.0, False)

@@ -29,6 +29,7 @@ DEFAULTS = {  # progress and errors are reported by the command
     "spark.log.level": "ERROR",
 }
 _FIELDS = "number long, fitted binary, error string"
+_decode = msgspec.msgpack.Decoder(Fitted).decode
 
 
 def run(
@@ -88,7 +89,7 @@ def _tasks(
     for row in sorted(learned, key=lambda row: int(row.number)):
         if row.error is not None:
             raise ConfigError(f"split {number[row.number]}: {row.error}")
-        fitted = msgspec.msgpack.decode(row.fitted, type=Fitted)
+        fitted = _decode(row.fitted)
         progress(fitted.counts["records"])
         yield fitted
 

@@ -37,6 +37,9 @@ class _UserData(msgspec.Struct, omit_defaults=True):
     awaits: list[int] = []
 
 
+_decode = msgspec.json.Decoder(_UserData).decode
+
+
 class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
     """The assignor of one member, which every client of the member uses.
 
@@ -127,6 +130,6 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
 def _read(user_data: Any) -> _UserData | None:
     """The user data of a message; None in those of an earlier version, or another program."""
     try:
-        return msgspec.json.decode(user_data or b"", type=_UserData)
+        return _decode(user_data or b"")
     except msgspec.MsgspecError:
         return None

@@ -98,8 +98,10 @@ def correct_by_bin(p: Any, known: int, best: int, j: int, right: Any, out: Any) 
     """out float64 (C,): the largest of p float64 (C,) becomes the share that was right in its bin.
 
     best, j: the class and the bin of the largest. The others keep their proportions. Numbers beyond
-    0 and 1, from a damaged state, count as these.
+    0 and 1, from a damaged state, count as these. Before the first label there is no class.
     """
+    if known == 0:
+        return
     others, top = 0.0, min(max(p[best], 0.0), 1.0)
     share = (right[j, 1] + PSEUDO * top) / (right[j, 0] + PSEUDO)
     for c in range(known):

@@ -40,16 +40,23 @@ def key_of(h: int, salt: int) -> Any:
     return max(uint32(product >> uint64(32)), uint32(1))
 
 
+@inlined
+def places(keys: int) -> int:
+    """How many places `once` needs for so many keys: a power of two."""
+    size = 16
+    while size < 3 * keys:
+        size *= 2
+    return size
+
+
 @kernel
 def once(key: Any, begin: int, end: int, seen: Any) -> Any:
     """Keep the first of equal keys in key[begin:end], in their order; returns the new end.
 
-    key, seen uint32. seen: all 0, before and after, with room for a power of two of at least 16 and
-    three times the number of keys. There are no branches on what cannot be predicted.
+    key, seen uint32. seen: all 0, before and after, with at least `places` of the number of keys.
+    There are no branches on what cannot be predicted.
     """
-    size = 16
-    while size < 3 * (end - begin):
-        size *= 2
+    size = places(end - begin)
     mask, at = uint64(size - 1), uint64(begin)
     for i in range(begin, end):
         k = key[uint64(i)]
@@ -259,10 +266,10 @@ def features(
     keys. start int64 (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
     """
     pair = empty(3 * most + 1, uint32)
-    size = 64
-    while size < 3 * max(4 * most, MOST_BYTES) + 64:
-        size *= 2
-    seen = zeros(size, uint32)
+    widest = 4 * most  # keys in a view of texts at most
+    for r in range(texts.shape[0] - 1):
+        widest = max(widest, others[r + 1] - others[r])
+    seen = zeros(places(widest), uint32)
     at = 0
     start[0] = 0
     for r in range(texts.shape[0] - 1):
