@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example
 from msgspec.structs import replace
 
-from consumers.base.errors import InputChangedError
+from consumers.base.errors import InputChangedError, TransportError
 from consumers.commands.past import Past, write_snapshot
 from consumers.journal.records import Range
 from consumers.service import inputs
@@ -186,7 +186,11 @@ def test_rollback_knows_the_inputs_as_a_replay_of_its_entry_does(own_services, k
             happened[what] += 1
             if what == "back":
                 kept = shutil.copytree(state, service.directory / f"kept-{step}")
-                live = rolled_back(service, random.choice(ends))
+                try:
+                    live = rolled_back(service, random.choice(ends))
+                except TransportError as refused:  # older snapshots are not kept for ever
+                    assert "no snapshot reaches the rest" in str(refused)  # noqa: PT017
+                    continue
                 store = SnapshotStore(kept / "svc" / "shard-0")
                 found = sources(config, service.log)
                 again = rebuild(config, service.log, found, store, end=end(service))
