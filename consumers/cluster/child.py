@@ -20,11 +20,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from consumers.base.errors import HeadwaterError
 from consumers.base.health import Health
 from consumers.cluster.fleet import Fleet
+from consumers.cluster.orphans import StopWithParent, hold
 from consumers.config import Config
 from consumers.config.log import log_of
 from consumers.service.inputs import Decision
@@ -52,7 +54,8 @@ BEAT_SECONDS = 0.25  # between two reports
 
 class Orders(NamedTuple):
     """What a child runs: see `Fleet`. `core`: the processor it is pinned to; None: any.
-    `collector`: the thresholds of the collector of garbage, as the parent has them."""
+    `collector`: the thresholds of the collector of garbage, as the parent has them. `run`, `place`:
+    the file of the run, and the byte of it that the child locks."""
 
     config: Config
     shards: Sequence[int]
@@ -61,6 +64,8 @@ class Orders(NamedTuple):
     drain: bool
     new_journal: bool
     decision: Decision | None
+    run: Path
+    place: int
 
 
 # What the parent sends.
@@ -126,7 +131,11 @@ def run_child(pipe: Connection, orders: Orders) -> None:
     if orders.core is not None:
         with suppress(OSError):  # the processor was taken away from this process
             os.sched_setaffinity(0, {orders.core})
-    config, stop = orders.config, threading.Event()
+    config, stop = orders.config, StopWithParent()
+    with suppress(OSError):
+        hold(orders.run, orders.place)  # before it looks for its parent
+    if stop.is_set():
+        return
     configure(config.telemetry.log, config.telemetry.level)
     error: HeadwaterError | None = None
     try:

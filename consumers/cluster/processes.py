@@ -41,6 +41,7 @@ from consumers.cluster.child import (
     run_child,
 )
 from consumers.cluster.fleet import worst
+from consumers.cluster.orphans import PARENT, RunFile
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.service.inputs import Decision
@@ -96,10 +97,15 @@ class ProcessFleet:
     ) -> None:
         self._stop = stop
         self._error: HeadwaterError | None = None
-        of, places = (drain, new_journal, decision), _cores(len(shards))
+        of, cores = (drain, new_journal, decision), _cores(len(shards))
+        self._file = RunFile(config)
         self._children = [
-            _Child(Orders(config, its, core, gc.get_threshold(), *of), stop, self._failed)
-            for its, core in zip(shards, places, strict=True)
+            _Child(
+                Orders(config, its, core, gc.get_threshold(), *of, self._file.path, place),
+                stop,
+                self._failed,
+            )
+            for place, (its, core) in enumerate(zip(shards, cores, strict=True), PARENT + 1)
         ]
         self.registry = CollectorRegistry()
         self.registry.register(_ChildrenCollector(self._children))
@@ -132,6 +138,7 @@ class ProcessFleet:
             child.end()
         for child in self._children:
             child.thread.join()
+        self._file.remove()
         if self._error is not None:
             raise self._error
 

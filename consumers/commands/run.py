@@ -115,6 +115,7 @@ def _serve(
     """`where`: what --shards and --processes say."""
     from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
+    from consumers.cluster.orphans import end_orphans
     from consumers.config import load
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
@@ -138,6 +139,7 @@ def _serve(
         log.info("%s", line)
 
     _check_file(file, config, numbers, new_journal)
+    end_orphans(config)
     serving = StartingFleet()
     # Listen before any slow step, so that a probe finds a live process.
     with (

@@ -247,6 +247,8 @@ class Runner:
                 f"has taken over while the log could not be reached; {RESTART}"
             )
         check_open(self._log, found.journal)
+        if self._stop.is_set():  # also where the process that started this one has ended
+            return False
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
         if owner.fenced:
             log.warning(

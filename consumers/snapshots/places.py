@@ -98,7 +98,7 @@ class Directory:
         path = self.root / name
         temporary = self.root / f".{name}.tmp"
         try:
-            _make(self.root)
+            make_directory(self.root)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOSED
             descriptor = os.open(temporary, flags, 0o600)
             try:
@@ -149,7 +149,7 @@ class Directory:
             Another process is the writer.
         """
         try:
-            _make(self.root)
+            make_directory(self.root)
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | _CLOSED)
         except OSError as error:
             raise SnapshotError(f"cannot lock {self.root}: {error.strerror or error}") from None
@@ -281,11 +281,11 @@ class _Connection:
         return self._made
 
 
-def _make(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Create a directory and its parents, durable across a power failure."""
     if directory.is_dir():
         return
-    _make(directory.parent)
+    make_directory(directory.parent)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     _sync(directory.parent)

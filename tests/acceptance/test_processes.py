@@ -162,6 +162,36 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path, send) -> N
         assert service.wait() == 0
 
 
+def test_process_whose_parent_is_killed_during_its_start_takes_no_shard(
+    tmp_path: Path, send
+) -> None:
+    """It would fence a successor."""
+    send(100)
+    with Service(configured(tmp_path), "--processes", "2") as service:
+        every = until(lambda: len(found := children(service.pid)) == 2 and found)
+        service.kill()
+        until(lambda: all(map(gone, every)))
+        assert "live at" not in service.output
+
+
+def test_start_ends_the_processes_that_a_killed_run_has_left(tmp_path: Path, send) -> None:
+    """One that is stopped would go on later, perhaps just before it takes its shard."""
+    send(100)
+    with Service(configured(tmp_path), "--processes", "2") as service:
+        service.wait_until(lambda: learned(service) == 100)
+        left, other = children(service.pid)
+        os.kill(left, signal.SIGSTOP)
+        service.kill()
+        until(lambda: gone(other))
+    with Service(configured(tmp_path), "--processes", "2") as service:
+        send(100)
+        service.wait_until(lambda: learned(service) == 200)
+        assert gone(left)
+        assert f"ended process {left}, which a killed run --processes had left" in service.output
+        assert service.terminate() == 0
+    assert list(tmp_path.rglob("run-*.lock")) == []
+
+
 @pytest.mark.kafka
 def test_kills_on_a_broker_lose_and_double_nothing(tmp_path: Path, kafka_bootstrap: str) -> None:
     """One process after the other is killed while it works, and started again."""

@@ -46,6 +46,8 @@ MODELS = {
     "GaussianNB": frozenset({"numeric", "binary"}),
     "PerKeyNB": KINDS - {"text"},
 }
+FINAL = {"PerKeyNB", "LogisticRegression"}  # they cannot take a label back
+NEAR = 100  # fields of KNNClassifier, whose window must fit its memory
 CONFIG = """
 name = "svc"
 [input]
@@ -83,7 +85,7 @@ def service_program(seed: int) -> list[str]:
     rng = Random(f"service {seed}")
     url = f"memory:{uuid4()}"
     model = rng.choice(sorted(MODELS))
-    counts = counts_of(rng, MODELS[model])
+    counts = counts_of(rng, MODELS[model], NEAR if model == "KNNClassifier" else MOST)
     if model == "PerKeyNB":
         counts["categorical"] = max(counts["categorical"], 1)
     text = _config(rng, url, model, counts)
@@ -108,8 +110,8 @@ def _config(rng: Random, url: str, model: str, counts: dict[str, int]) -> str:
     return CONFIG.format(
         url=url,
         features="\n".join(features),
-        pending=rng.choice((1, 5, 1000)),
-        corrections=json.dumps(model != "PerKeyNB" and rng.random() < 0.5),
+        pending=rng.choice((1, 5, 100)),
+        corrections=json.dumps(model not in FINAL and rng.random() < 0.5),
         model=model,
         parameters='per = "c0"' if model == "PerKeyNB" else "",
         explain=rng.choice((0, 0, 1, 5, 50)) if model != "KNNClassifier" else 0,

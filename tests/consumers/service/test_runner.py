@@ -138,14 +138,15 @@ def test_stop_finishes_the_commit_in_hand_and_snapshots(make_service) -> None:
 
 
 def test_stop_before_anything_was_done_is_clean(make_service) -> None:
-    """The first poll never happens."""
+    """It takes no shard, so it fences nobody."""
     service = make_service()
     fill(service.log, phishing(10))
-    stop = runner.threading.Event()
+    stop, journal = runner.threading.Event(), Partition("svc-journal", 0)
     stop.set()
     view = service.runner(stop, lambda *_: None, None).run()
 
-    assert (view.observations, service.predictions()) == (0, [])
+    assert (view, service.predictions()) == (None, [])
+    assert service.log.end_offsets([journal]) == {journal: 0}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["nothing written", "written"])
