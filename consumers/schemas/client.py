@@ -22,10 +22,12 @@ from consumers.codecs.framing import shortened
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.config.registry import RegistryConfig
 from consumers.config.units import duration_ms, shown_url
+from consumers.schemas.bounded import LongAnswerError, RequestBound, bound
 
 __all__ = ["SchemaRegistry", "subject_of"]
 
 MOST_REFERENCES = 100  # of one schema, with those of its references
+LARGEST_ANSWER = 8 * LARGEST_SCHEMA  # bytes: in JSON a character may be `\\ud83d\\ude00`
 LONGEST_NAME = 500  # characters of a subject, of the name of a reference and of a type
 MOST_SHOWN = 1000  # characters of the reason why a schema cannot be used
 _UNKNOWN = (40400, 40401, 40402, 40403)  # schema, subject, version; 40400 is that of mock://
@@ -70,7 +72,8 @@ class SchemaRegistry:
     def __init__(self, wire: WireFormat, settings: RegistryConfig) -> None:
         self._wire, self._settings = wire, settings
         self._url = shown_url(settings.url or "")
-        self._client = _client(settings)
+        self._bound = RequestBound(duration_ms(settings.timeout) / 1000, LARGEST_ANSWER)
+        self._client = _client(settings, self._bound)
 
     def schema(self, id_: int) -> StoredSchema | None:
         """The schema with this id, with all that it refers to; None if the registry has none.
@@ -84,6 +87,8 @@ class SchemaRegistry:
         """
         try:
             found = self._asked(lambda: self._client.get_schema(id_))
+        except RecordError as error:
+            return StoredSchema(self._wire.schema_type, "", (), error.detail)
         finally:
             self._client.clear_caches()  # which have no bound, and the journal keeps the schema
         return None if found is None else self._stored(found)
@@ -210,6 +215,7 @@ class SchemaRegistry:
         of a schema to register."""
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+        self._bound.begin()
         try:
             return request()
         except SchemaRegistryError as error:
@@ -225,6 +231,10 @@ class SchemaRegistry:
             raise RegistryError(
                 f"the schema registry {self._url} refused a request: {why}"
             ) from None
+        except LongAnswerError as error:
+            if self._bound.json:  # as a registry answers: this schema has so much
+                raise _unusable(f"{error}") from None
+            raise self._nonsense(f"{error}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # what it answers
             raise self._nonsense(f"{type(error).__name__}: {shortened(error)}") from None
         except Exception as error:  # of its HTTP client
@@ -277,7 +287,7 @@ def _check_characters(size: int) -> None:
         )
 
 
-def _client(settings: RegistryConfig) -> Any:
+def _client(settings: RegistryConfig, limit: RequestBound) -> Any:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     url = settings.url or ""
@@ -309,6 +319,8 @@ def _client(settings: RegistryConfig) -> Any:
         if path is not None:
             options[key] = str(path)
     try:
-        return SchemaRegistryClient(options)
+        client = SchemaRegistryClient(options)
+        bound(client._rest_client.session, limit)
+        return client
     except (OSError, ValueError) as error:  # a file of TLS
         raise ConfigError(f"[registry]: {masked(shortened(error))}") from None
