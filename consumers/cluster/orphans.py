@@ -1,7 +1,7 @@
 """Processes of a killed `run --processes`, which nobody stops any more.
 
 Rule: an orphan owns nothing. It sees that its parent is gone before it takes a shard. But it may be
-held between its look and the taking, and would fence its successor as soon as it goes on. So a
+held between its look and the taking, and would fence its successor as soon as it continues. So a
 start ends the orphans of its host first.
 
 Each run has a file, in which the parent holds a lock on one byte and each child on another one. The
