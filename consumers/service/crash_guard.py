@@ -26,6 +26,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from consumers.base.records import Partition
+from consumers.snapshots.places import make_directory
 
 __all__ = ["CrashGuard", "CrashNote", "CrashNoteFile", "TrialResult", "TrialRunner"]
 
@@ -86,7 +87,7 @@ class CrashNoteFile:
     def __init__(self, directory: Path) -> None:
         self._file: int | None = None
         with suppress(OSError):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_directory(directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(directory / NAME, flags, 0o600)
 

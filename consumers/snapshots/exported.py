@@ -146,8 +146,10 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
         raise SnapshotError(f"this version cannot load its model: {_short(error)}") from None
     if info.labels != Labels(kind_of(learner.classes), learner.classes):
         raise SnapshotError("damaged: its description has other classes than its state")
-    # The pickle of a model has other bytes after loading.
-    if info.fingerprint and not river and learner.fingerprint() != info.fingerprint:
+    # The pickle of a model has other bytes after loading, so its fingerprint is that of the file.
+    # A snapshot has none, because it has a checksum.
+    mark = info.fingerprint
+    if mark and (state if river else learner).fingerprint() != mark:
         raise SnapshotError("damaged: the loaded model has another fingerprint than the file")
     return learner
 

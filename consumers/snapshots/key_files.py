@@ -30,6 +30,7 @@ from uuid import uuid4
 
 from consumers.base.errors import TransportError
 from consumers.base.failpoints import reach
+from consumers.snapshots.places import make_directory
 from stream.errors import StateError
 
 __all__ = ["KeyFiles", "KeyReader"]
@@ -230,7 +231,7 @@ class KeyFiles:
         """A new file without rows."""
         self._id = uuid4().hex[:16]
         try:
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_directory(self._directory)
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             db = _opened(self._path, "rw")
             db.execute("PRAGMA journal_mode = WAL")

@@ -42,6 +42,7 @@ ABOUT, SUMS, SIGNATURE = "model.json", "SHA256SUMS", "signature"
 MOST_MEMBERS = 10_000
 END = b"PK\x05\x06"  # how the end record of an archive begins
 _WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest time of a zip: the bytes must not depend on the clock
+_MARK = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[\w ./-]{1,200}\.npy", re.ASCII)
 
 
@@ -234,6 +235,8 @@ def _info(raw: bytes) -> ModelInfo:
         info = _model_info(document)
         if not isinstance(info.learner.get("type"), str):
             raise ValueError("the learner has no type")
+        if not _MARK.fullmatch(info.fingerprint):
+            raise ValueError("the learner has no fingerprint")
         return info
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise SnapshotError(f"damaged: {ABOUT} cannot be read ({_line(error)})") from None

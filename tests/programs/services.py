@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from uuid import uuid4
 
+from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
 from consumers.cluster.fleet import Fleet
 from consumers.config import Config
@@ -47,7 +48,6 @@ MODELS = {
     "PerKeyNB": KINDS - {"text"},
 }
 FINAL = {"PerKeyNB", "LogisticRegression"}  # they cannot take a label back
-NEAR = 100  # fields of KNNClassifier, whose window must fit its memory
 CONFIG = """
 name = "svc"
 [input]
@@ -85,7 +85,7 @@ def service_program(seed: int) -> list[str]:
     rng = Random(f"service {seed}")
     url = f"memory:{uuid4()}"
     model = rng.choice(sorted(MODELS))
-    counts = counts_of(rng, MODELS[model], NEAR if model == "KNNClassifier" else MOST)
+    counts = counts_of(rng, MODELS[model])
     if model == "PerKeyNB":
         counts["categorical"] = max(counts["categorical"], 1)
     text = _config(rng, url, model, counts)
@@ -97,7 +97,10 @@ def service_program(seed: int) -> list[str]:
             log.create_topic(topic, 1)
         log.append(list(_feed(rng, counts)))
         for _ in range(2):  # the second start has a snapshot
-            Fleet(config, lambda: open_log(url), threading.Event(), [0], drain=True).run()
+            try:
+                Fleet(config, lambda: open_log(url), threading.Event(), [0], drain=True).run()
+            except ConfigError as error:  # the window of KNNClassifier has these fields often
+                return [] if "max_state_bytes" in str(error) else [f"{error} {said}"]
             log.append(list(_feed(rng, counts)))
         Fleet(config, lambda: open_log(url), threading.Event(), [0], drain=True).run()
         return [f"{line} {said}" for line in _look(config, log)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -464,3 +465,15 @@ def test_service_killed_by_a_record_and_by_others_goes_on_by_itself(tmp_path) ->
     with closing(open_log(f"sqlite:{tmp_path / 'log.db'}")) as log:
         parts = [Partition("svc-predictions", 0), Partition("svc-dead-letters", 0)]
         assert sorted(log.end_offsets(parts).values()) == [1, 12]
+
+
+def test_directories_of_the_note_are_for_its_user_only(tmp_path: Path) -> None:
+    """Also those above it: the first file of a service may be this one."""
+    before = os.umask(0o022)
+    try:
+        CrashNoteFile(tmp_path / "state" / "svc" / "shard-0").close()
+    finally:
+        os.umask(before)
+
+    made = [tmp_path / part for part in ("state", "state/svc", "state/svc/shard-0")]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in made] == [0o700] * 3

@@ -24,7 +24,7 @@ from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots import model_file
-from consumers.snapshots.exported import load_model
+from consumers.snapshots.exported import learned, load_model
 from consumers.timetravel.export import exported
 from consumers.transports import open_log
 from stream.learner.registry import learners
@@ -182,6 +182,24 @@ def test_model_of_river_is_loaded_only_with_trust(tmp_path: Path, kind: str) -> 
     assert loaded.predict_proba_one(row(50)) == live.shard.learner.predict_proba_one(row(50))
     with pytest.raises(ConfigError, match="exported only with trust_pickle = true"):
         exported(untrusted, ran(untrusted, 40))
+
+
+@pytest.mark.parametrize("mark", ["", "0" * 64])
+@pytest.mark.parametrize("river", [False, True])
+def test_model_file_with_another_fingerprint_is_refused(
+    tmp_path: Path, mark: str, river: bool
+) -> None:
+    """Also one without: its description may be changed as the state may."""
+    model = 'type = "river:tree.HoeffdingTreeClassifier"\ntrust_pickle = true'
+    config = configured(tmp_path, model if river else 'type = "MixedNB"', "")
+    info, data = exported(config, ran(config, 30))
+    arrays = model_file.from_bytes(data)[1].arrays
+    path = tmp_path / "other.hw"
+    path.write_bytes(model_file.to_bytes(msgspec.structs.replace(info, fingerprint=mark), arrays))
+
+    assert learned(*model_file.from_bytes(data), trust_pickle=river).classes
+    with pytest.raises(SnapshotError, match="fingerprint"):
+        load_model(path, trust_pickle=river)
 
 
 def test_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
