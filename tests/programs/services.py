@@ -86,6 +86,8 @@ def service_program(seed: int) -> list[str]:
     url = f"memory:{uuid4()}"
     model = rng.choice(sorted(MODELS))
     counts = counts_of(rng, MODELS[model])
+    if not any(counts.values()):  # without fields they would be inferred
+        counts[rng.choice(sorted(MODELS[model]))] = 1
     if model == "PerKeyNB":
         counts["categorical"] = max(counts["categorical"], 1)
     text = _config(rng, url, model, counts)
