@@ -273,7 +273,7 @@ def _damaged(rng: random.Random, tree: Any) -> Any:
         if kind == 0:
             return [tree, tree]
         if kind == 1:
-            for _ in range(rng.choice([1, 3, 60, 400])):
+            for _ in range(rng.choice([1, 3, 60, 150])):
                 tree = {"type": "array", "items": tree}
             return tree
         return rng.choice(ODD)
