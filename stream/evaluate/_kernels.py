@@ -389,7 +389,7 @@ def evidence_above(part: float, whole: float, share: float) -> float:
     exp(-evidence). It is whole · KL(part / whole, share).
     """
     found = 0.0
-    if part > share * whole and share > 0.0:
+    if part > share * whole > 0.0:  # the product of tiny ones is 0 too
         found = part * log(part / (share * whole))
         rest = whole - part
         if rest > 0.0:
