@@ -138,7 +138,7 @@ def test_parts_of_the_stack_name_each_other_rightly() -> None:
 @pytest.mark.kafka
 def test_kafka_takes_the_settings_of_compose(tmp_path: Path) -> None:
     """Its own tool reads them, as the image makes them of variables, and formats a log by them."""
-    java = broker._java()
+    java = broker.installed_java()
     jars = broker._jars() if java else None
     if not (java and jars):
         pytest.skip("needs Java 17 or newer and Maven")

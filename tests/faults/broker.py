@@ -31,7 +31,7 @@ class _Node:
     """A broker with data of its own; `bootstrap` is its address."""
 
     def __init__(self, home: Path, port: int, settings: Mapping[str, str], heap_mb: int) -> None:
-        java = fixture._java()
+        java = fixture.installed_java()
         jars = fixture._jars() if java is not None else None
         if java is None or jars is None:
             raise BrokerUnavailableError(

@@ -35,7 +35,13 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-__all__ = ["BrokerUnavailableError", "free_ports", "running_broker", "running_java"]
+__all__ = [
+    "BrokerUnavailableError",
+    "free_ports",
+    "installed_java",
+    "running_broker",
+    "running_java",
+]
 
 POM = Path(__file__).with_name("pom.xml")
 IMAGE = "apache/kafka:4.1.0"
@@ -76,7 +82,7 @@ def running_broker() -> Iterator[str]:
         return
     port, controller_port = free_ports(2)
     with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as home:
-        java = _java()
+        java = installed_java()
         jars = _jars() if java else None
         if java and jars:
             settings = _properties(f"{home}/data", "127.0.0.1", port, controller_port)
@@ -113,7 +119,7 @@ def running_java(
     format_arguments
         Arguments for the tool that formats its log, such as users to make.
     """
-    java = _java()
+    java = installed_java()
     jars = _jars() if java else None
     if not (java and jars):
         raise BrokerUnavailableError(
@@ -140,7 +146,7 @@ def running_java(
             server.stop()
 
 
-def _java() -> str | None:
+def installed_java() -> str | None:
     """A Java of version 17 or newer."""
     home = os.environ.get("JAVA_HOME")
     for java in ([f"{home}/bin/java"] if home else []) + ["java"]:

@@ -11,7 +11,6 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from importlib.metadata import version
 
 from tests.suite.environment import install
 from tests.suite.needs import Chosen, lacking, needed
-from tests.suite.steps import ROOT, step, tracked
+from tests.suite.steps import ROOT, forget, step, tracked
 
 # Three processes keep two cores busy: many tests wait for a broker or for a process that they
 # killed. In the order of the files: the acceptance tests, few and long, begin and do not end it on
@@ -32,11 +31,11 @@ PYTEST = """
 
 def main(arguments: Sequence[str]) -> int:
     """Everything around pytest, and pytest; its exit code."""
-    chosen, everything = Chosen.of(arguments), "--all" in arguments
+    chosen = Chosen.of(arguments)
     with ExitStack() as until_the_end, ThreadPoolExecutor() as side_by_side:
         works = [
             side_by_side.submit(_kernels),
-            side_by_side.submit(_prepare, chosen, everything, until_the_end),
+            side_by_side.submit(_prepare, chosen, until_the_end),
         ]
         if not chosen.few:
             works.append(side_by_side.submit(_lint))
@@ -68,29 +67,31 @@ def _lint() -> None:
 
 def _kernels() -> None:
     files = [path for path in tracked("stream", "consumers") if "_kernels" in str(path)]
-    cached = any(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers"))
+    if not any(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers")):
+        forget("kernels")
     versions = [sys.version, version("numba"), version("llvmlite"), version("numpy")]
 
     def work() -> None:
         if _run(sys.executable, "-m", "tests.kernels"):
             sys.exit("tests/run: the kernels could not be compiled")
 
-    step("kernels", [*files, ROOT / "tests" / "kernels.py", *versions, f"cache: {cached}"], work)
+    step("kernels", [*files, ROOT / "tests" / "kernels.py", *versions], work)
 
 
-def _prepare(chosen: Chosen, everything: bool, until_the_end: ExitStack) -> None:
+def _prepare(chosen: Chosen, until_the_end: ExitStack) -> None:
     """What this machine lacks, and a broker for all tests of this run."""
-    missing = lacking(chosen, everything=everything)
+    missing = lacking(chosen)
     packages = sorted({name for need in missing for name in need.packages.split()})
     if packages and os.geteuid() == 0:
-        step("-".join(["packages", *packages]), [f"{time.time()}"], lambda: _apt(packages))
+        print(f"== packages: {', '.join(packages)}", flush=True)  # noqa: T201
+        _apt(packages)
     extras = sorted({need.extra for need in missing if need.extra})
     if extras:
         install("test", *extras)
         importlib.invalidate_caches()
-    for need in lacking(chosen, everything=everything):
+    for need in lacking(chosen):
         print(f"== {need.name} is not there; its tests fail or are skipped", flush=True)  # noqa: T201
-    names = {need.name for need in needed(chosen, everything=everything) if need.there()}
+    names = {need.name for need in needed(chosen) if need.there()}
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if "Kafka" in names and not given and not chosen.few:  # for few tests, only if one asks
         _start_broker(until_the_end)

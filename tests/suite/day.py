@@ -8,7 +8,7 @@ one case fits. The cheapest family of a file keeps one case if that takes at mos
 so that few files are silent by day. What the table does not have is cheap. A test or a file that is
 named on the command line always runs.
 
-`tests/run --all --hypothesis-profile day --write-seconds` measures the table anew.
+`tests/run --all --hypothesis-profile day --write-seconds` measures the table again.
 """
 
 from __future__ import annotations

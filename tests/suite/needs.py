@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -47,12 +46,10 @@ def _programs(*names: str) -> Callable[[], bool]:
 
 
 def _java() -> bool:
-    """Java 17 or newer, and Maven."""
-    if not (shutil.which("java") and shutil.which("mvn")):
-        return False
-    asked = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)
-    return found is not None and int(found[1]) >= 17
+    """Java as the broker of the tests takes it, and Maven."""
+    from tests.kafka.broker import installed_java
+
+    return installed_java() is not None and shutil.which("mvn") is not None
 
 
 BROWSER, SPARK = r"mark\.browser", r"mark\.spark"
@@ -86,6 +83,7 @@ class Chosen(NamedTuple):
     paths: tuple[Path, ...]
     markers: str
     keywords: str
+    everything: bool
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Chosen:
@@ -102,7 +100,7 @@ class Chosen(NamedTuple):
                 path = ROOT / argument.partition("::")[0]
                 paths += [path] if path.exists() else []
             before = argument
-        return cls(tuple(paths), given["-m"], given["-k"])
+        return cls(tuple(paths), given["-m"], given["-k"], "--all" in arguments)
 
     @property
     def few(self) -> bool:
@@ -143,17 +141,17 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def lacking(chosen: Chosen, *, everything: bool) -> list[Need]:
+def lacking(chosen: Chosen) -> list[Need]:
     """What the chosen tests need and this machine has not. Spark is of the whole run only."""
-    return [need for need in needed(chosen, everything=everything) if not need.there()]
+    return [need for need in needed(chosen) if not need.there()]
 
 
-def needed(chosen: Chosen, *, everything: bool) -> list[Need]:
+def needed(chosen: Chosen) -> list[Need]:
     """What the chosen tests need."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     return [
         need
         for need in NEEDS
-        if (everything or not need.night or chosen.paths or need.marker in chosen.markers)
+        if (chosen.everything or not need.night or chosen.paths or need.marker in chosen.markers)
         and any(need.of(path) and chosen.has(path, need.marker) for path in files)
     ]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["ROOT", "step", "tracked"]
+__all__ = ["ROOT", "forget", "step", "tracked"]
 
 ROOT = Path(__file__).parents[2]
 DONE = ROOT / ".venv" / "steps"  # gone with the environment
@@ -37,6 +37,11 @@ def step(name: str, inputs: Iterable[Path | str], work: Callable[[], None]) -> N
     done.parent.mkdir(parents=True, exist_ok=True)
     done.write_text(stamp)
     print(f"== {name}: {time.monotonic() - began:.0f} s", flush=True)  # noqa: T201
+
+
+def forget(name: str) -> None:
+    """Have a step done again, because what it made is gone."""
+    (DONE / name).unlink(missing_ok=True)
 
 
 def tracked(*folders: str, suffix: str = "") -> list[Path]:
