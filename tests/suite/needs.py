@@ -18,7 +18,7 @@ from _pytest.mark.expression import Expression
 
 from tests.suite.steps import ROOT
 
-__all__ = ["NEEDS", "Chosen", "Need", "lacking", "needed"]
+__all__ = ["CHROMIUM", "NEEDS", "Chosen", "Need", "lacking", "needed"]
 
 
 class Need(NamedTuple):
@@ -45,6 +45,10 @@ def _programs(*names: str) -> Callable[[], bool]:
     return lambda: all(map(shutil.which, names))
 
 
+def _chromium() -> bool:
+    return any(map(shutil.which, CHROMIUM))
+
+
 def _java() -> bool:
     """Java as the broker of the tests takes it, and Maven."""
     from tests.kafka.broker import installed_java
@@ -52,6 +56,7 @@ def _java() -> bool:
     return installed_java() is not None and shutil.which("mvn") is not None
 
 
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")  # the first that is there
 BROWSER, SPARK = r"mark\.browser", r"mark\.spark"
 JAVA = "openjdk-17-jre-headless maven"
 
@@ -67,7 +72,7 @@ NEEDS = (
     Need("pyspark", SPARK, _package("pyspark"), "spark", extra="spark", night=True),
     Need("Java", SPARK, _java, "spark", packages=JAVA, night=True),
     Need("Kafka", r"mark\.kafka", _java, "kafka", packages=JAVA),
-    Need("Chromium", BROWSER, _programs("chromium"), "browser", packages="chromium"),
+    Need("Chromium", BROWSER, _chromium, "browser", packages="chromium"),
     Need(
         "Prometheus",
         r'^from tests.docker.prometheus|"promtool"',

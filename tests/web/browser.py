@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.suite.needs import CHROMIUM
+
 __all__ = ["DESKTOP", "PHONE", "chromium", "opened"]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = """
 --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
 --disable-component-update --disable-sync --disable-dev-shm-usage
@@ -34,7 +35,7 @@ PHONE = {
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """The browser, with a fresh profile. Without a browser the test is skipped."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         pytest.skip("no Chromium: apt-get install chromium (as root tests/run does it)")
     with sync_playwright() as playwright:
