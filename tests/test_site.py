@@ -12,8 +12,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import pytest
-
 import stream
 from tests.waiting import PATIENCE
 
@@ -51,10 +49,8 @@ def broken(site: Path) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(made: Path) -> Path:
     """The site, built as docs/contributing.md says."""
-    made = tmp_path_factory.mktemp("site")
     strictly = ["-W", "--keep-going", "-n", "-q"]
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", *strictly, ROOT / "docs", made],
@@ -67,24 +63,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_links_of_the_site_lead_somewhere(site: Path) -> None:
-    """Pages, headings, pictures, entries of the API."""
-    assert broken(site) == []
-
-
-def test_every_page_of_the_documentation_is_on_the_site(site: Path) -> None:
-    """And none is without a place in the navigation, which Sphinx reports."""
+def test_site_is_whole(tmp_path: Path) -> None:
+    """Every page, every public name with an anchor, and no link that leads nowhere."""
+    site = built(tmp_path)
     pages = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
+    anchors = set().union(*(Page(path).anchors for path in (site / "reference").glob("*.html")))
 
     assert pages
     assert [page for page in pages if not (site / page).with_suffix(".html").is_file()] == []
-
-
-def test_every_public_name_of_stream_is_documented(site: Path) -> None:
-    """With an anchor that a link can name."""
-    anchors = set().union(*(Page(path).anchors for path in (site / "reference").glob("*.html")))
-
     assert [name for name in stream.__all__ if f"stream.{name}" not in anchors] == []
+    assert broken(site) == []
 
 
 def test_check_of_links_finds_a_missing_file_and_a_missing_heading(tmp_path: Path) -> None:
