@@ -239,14 +239,14 @@ class JoinTwin:
         """The old label is taken back, the new one learned; the id stays where it was."""
         if not self.acceptable(event, label):
             return
-        if self.spent > 4 * (self.max_corrections - 1):
+        if self.spent > 8 * (self.max_corrections - 1):
             self.outcomes["correction_over_rate"] += 1
             self.rejected[event] = "correction_rate"
             return
         if not learn:
             self.outcomes["held_back"] += 1
             return
-        self.spent += 4
+        self.spent += 8
         self.ages.append(self.learned - settled.learned)
         if not possible:
             self.outcomes["conflicting"] += 1

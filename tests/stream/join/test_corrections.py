@@ -210,11 +210,11 @@ def test_client_that_changes_a_label_again_and_again_cannot_hold_a_shard(monkeyp
     assert (made, runs) == (MOST_CORRECTIONS, 2)
 
 
-def test_correction_is_accepted_again_after_four_labels() -> None:
+def test_correction_is_accepted_again_after_eight_labels() -> None:
     """Not sooner, and its rejection says that it came too fast; the label of the id stands."""
     going = machine(corrections=True, max_corrections=1)
     run(going, changing(2))
-    others = [Event(f"b{i}", {"a": float(i)}, "p") for i in range(4)]
+    others = [Event(f"b{i}", {"a": float(i)}, "p") for i in range(8)]
     for at, event in enumerate(others):
         again = going.process(
             going.waiting.rows.like, Events(["a"], [-1], ["p"], [1.0], [10 + 2 * at])
@@ -222,10 +222,10 @@ def test_correction_is_accepted_again_after_four_labels() -> None:
         assert again.rejected == {0: "correction_rate"}
         run(going, [event], times=[11 + 2 * at])
     before = going.join.outcomes["corrected"]
-    run(going, [Event("a", None, "p")], times=[20])
+    run(going, [Event("a", None, "p")], times=[30])
 
     assert (before, going.join.outcomes["corrected"]) == (1, 2)
-    assert going.join.outcomes["correction_over_rate"] == 5
+    assert going.join.outcomes["correction_over_rate"] == 9
     assert going.join.state.settled["a"][0] == "p"
 
 
