@@ -91,7 +91,7 @@ def label(number: int, name: str) -> Sent:
 
 
 def labels(first: int, count: int, names: str) -> list[Sent]:
-    """Labels of these observations, by turns."""
+    """Labels of these observations, the names in turn."""
     return [label(i, names[i % 2]) for i in range(first, first + count)]
 
 
