@@ -4,6 +4,7 @@ HeadwaterError
 ├── RecordError        the producer: the record becomes a dead letter, the service continues
 ├── ConfigError        the operator: one line, exit code 2
 ├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
+│   ├── NoAnswerError     the broker did not answer: a service that was live starts over
 │   ├── RegistryError     the schema registry failed or refused a request
 │   └── JournalLostError  the operator: the journal has lost records; exit code 2
 ├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
@@ -32,6 +33,7 @@ __all__ = [
     "HeadwaterError",
     "InputChangedError",
     "JournalLostError",
+    "NoAnswerError",
     "RecordError",
     "RecordTooLargeError",
     "RecordsMissingError",
@@ -102,6 +104,10 @@ class ConfigError(HeadwaterError):
 
 class TransportError(HeadwaterError):
     """The broker or the log failed or refused a request."""
+
+
+class NoAnswerError(TransportError):
+    """The broker did not answer in time. It may answer later, so a service need not end."""
 
 
 class RegistryError(TransportError):
