@@ -143,15 +143,8 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
         return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(detail)}")
     if isinstance(error, errors.KafkaConfigurationError):
         return ConfigError(f"[kafka] {detail}; correct it")
-    lacking = isinstance(error, OSError) and error.errno in _LACKING
-    if lacking or "can't start new thread" in detail:
-        return TransportError(
-            f"could not {doing}: this process may not have what a client of Kafka needs "
-            f"({detail}); raise its limit, for files `ulimit -n`, or LimitNOFILE of systemd"
-        )
-    if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
-        # A certificate that cannot be read, or a mechanism whose library is missing.
-        return ConfigError(f"[kafka] the client cannot be set up ({detail}); correct it")
+    if (own := _of_this_process(error, detail, doing)) is not None:
+        return own
     if isinstance(error, errors.RetriableError):
         silent = isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError)
         return (NoAnswerError if silent else TransportError)(
@@ -163,6 +156,20 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
     return (RecordsMissingError if gone else TransportError)(
         f"could not {doing} at Kafka {where}: {detail if kind in detail else f'{kind}: {detail}'}"
     )
+
+
+def _of_this_process(error: BaseException, detail: str, doing: str) -> HeadwaterError | None:
+    """What the client could not get from this host; None for other errors."""
+    lacking = isinstance(error, OSError) and error.errno in _LACKING
+    if lacking or "can't start new thread" in detail:
+        return TransportError(
+            f"could not {doing}: this process may not have what a client of Kafka needs "
+            f"({detail}); raise its limit, for files `ulimit -n`, or LimitNOFILE of systemd"
+        )
+    if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
+        # A certificate that cannot be read, or a mechanism whose library is missing.
+        return ConfigError(f"[kafka] the client cannot be set up ({detail}); correct it")
+    return None
 
 
 def _unreachable(where: str) -> HeadwaterError:
