@@ -26,6 +26,7 @@ __all__ = [
     "REPORTER_REASONS",
     "RESTART",
     "SCHEMA_REASONS",
+    "SELDOM_REASONS",
     "ConfigError",
     "DeadLetterReason",
     "DivergedError",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     DEAD_LETTER_REASONS: tuple[str, ...]
 SCHEMA_REASONS = {"unknown_schema", "unusable_schema"}  # only of records with schemas
 REPORTER_REASONS = {"bad_reporter", "reporter_rate"}  # only of labels with reporters
+SELDOM_REASONS = {*SCHEMA_REASONS, *REPORTER_REASONS, "correction_rate"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream.errors import StateError
 
-__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "LabelDelays"]
+__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "SELDOM", "LabelDelays"]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -41,6 +41,8 @@ OUTCOMES = (
 ARRIVED = frozenset(OUTCOMES[:12])
 # Outcomes that only labels with reporters have.
 REPORTED = ("outvoted", "quarantined", "over_rate")
+# Outcomes that most services never have.
+SELDOM = (*REPORTED, "correction_over_rate")
 
 DELAY_BOUNDS_MS = (
     100,
