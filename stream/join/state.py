@@ -432,7 +432,9 @@ class JoinState:
             "promised": self.labels.promised,
         }
         if corrections:  # otherwise only the labels of settled ids are saved
-            header["learned"], header["repaid_at"] = self.learned, self.repaid_at
+            header["learned"] = self.learned
+        if self.repaid_at > self.learned - self.outcomes["corrected"]:  # else it is like 0
+            header["repaid_at"] = self.repaid_at
         if self.rules > 1:
             header["rules"] = self.rules
         columns = {**self.rows.arrays(), **self._arrays()}
@@ -477,7 +479,7 @@ class JoinState:
         self._clear()
         self.time, self.oldest = header["time"], 0
         self.learned = header["learned"] if corrections else 0
-        self.repaid_at = header["repaid_at"] if corrections else 0
+        self.repaid_at = header.get("repaid_at", 0)
         self._load_waiting(state)
         self._load_early(state, header["early_labels"])
         self._load_settled(state, corrections=corrections)
