@@ -31,6 +31,7 @@ __all__ = [
     "collect_rarely",
     "main",
     "prepare_process",
+    "short_of_files",
     "short_of_memory",
     "silence_compilation_warnings",
 ]
@@ -252,8 +253,11 @@ def _end(error: Exception) -> NoReturn:
 
     if os.environ.get("HEADWATER_DEBUG"):
         typer.echo(masked("".join(traceback.format_exception(error))), err=True, nl=False)
-    if isinstance(error, HeadwaterError):
+    if isinstance(error, HeadwaterError) and not (error.exit_code == 2 and short_of_files(error)):
         code, line = error.exit_code, str(error)
+    elif short_of_files(error):  # no error of the configuration, also where it looks like one
+        line = " ".join(str(error).split())
+        code, line = 1, f"too few file descriptors ({line}): raise `ulimit -n`, then start again"
     elif isinstance(error, StreamError):
         code, line = 2, str(error)
     elif short_of_memory(error):
@@ -270,6 +274,20 @@ def _end(error: Exception) -> NoReturn:
         faults = masked(line).replace("\n", "\nheadwater: ")  # a configuration can have several
         PatientWriter(sys.stderr).write(f"headwater: {faults}")
     raise SystemExit(code)
+
+
+def short_of_files(error: BaseException) -> bool:
+    """Whether the error, or one of its causes, is a lack of file descriptors.
+
+    Examples
+    --------
+    >>> short_of_files(OSError(24, "Too many open files")), short_of_files(OSError(2, "No file"))
+    (True, False)
+    """
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    return any(isinstance(e, OSError) and e.errno in (errno.EMFILE, errno.ENFILE) for e in causes)
 
 
 def short_of_memory(error: BaseException) -> bool:

@@ -33,6 +33,7 @@ Reason = Literal[
     "label_kind",  # the label differs in kind from earlier labels
     "max_classes",  # a new class beyond the bound
     "reporter_rate",  # a label above the cap of its reporter
+    "correction_rate",  # a label that would correct another one, after too many of these
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 

@@ -4,6 +4,7 @@ HeadwaterError
 ├── RecordError        the producer: the record becomes a dead letter, the service continues
 ├── ConfigError        the operator: one line, exit code 2
 ├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
+│   ├── NoAnswerError     the broker did not answer: a service that was live starts over
 │   ├── RegistryError     the schema registry failed or refused a request
 │   └── JournalLostError  the operator: the journal has lost records; exit code 2
 ├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
@@ -25,6 +26,7 @@ __all__ = [
     "REPORTER_REASONS",
     "RESTART",
     "SCHEMA_REASONS",
+    "SELDOM_REASONS",
     "ConfigError",
     "DeadLetterReason",
     "DivergedError",
@@ -32,6 +34,7 @@ __all__ = [
     "HeadwaterError",
     "InputChangedError",
     "JournalLostError",
+    "NoAnswerError",
     "RecordError",
     "RecordTooLargeError",
     "RecordsMissingError",
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     DEAD_LETTER_REASONS: tuple[str, ...]
 SCHEMA_REASONS = {"unknown_schema", "unusable_schema"}  # only of records with schemas
 REPORTER_REASONS = {"bad_reporter", "reporter_rate"}  # only of labels with reporters
+SELDOM_REASONS = {*SCHEMA_REASONS, *REPORTER_REASONS, "correction_rate"}
 
 
 def __getattr__(name: str) -> Any:
@@ -102,6 +106,10 @@ class ConfigError(HeadwaterError):
 
 class TransportError(HeadwaterError):
     """The broker or the log failed or refused a request."""
+
+
+class NoAnswerError(TransportError):
+    """The broker did not answer in time. It may answer later, so a service need not end."""
 
 
 class RegistryError(TransportError):

@@ -36,7 +36,6 @@ __all__ = [
     "Entrants",
     "ModelFailedError",
     "ReplayOptions",
-    "mark",
     "replay_file",
     "say",
     "verified",
@@ -416,7 +415,7 @@ class _Run:
         """Process the whole feed; returns the results. `cut` returns its batches of a given size,
         `note` gets each outcome."""
         from consumers.offline import plot
-        from consumers.offline.evaluate import report
+        from consumers.offline.evaluate import fingerprint_of, report
         from consumers.service.warm_up import compile_kernels
 
         config, shard = self.config, self.shard
@@ -442,7 +441,8 @@ class _Run:
                     looked = records
                     self.points.append(plot.point(shard.view()))
         seconds = time.perf_counter() - began
-        results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark(shard))
+        mark = fingerprint_of(shard)
+        results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark)
         return {**results, "dead_letter_details": details}
 
     def _processed(self, batch: Batch, drift: Mapping[str, Any] | None) -> Outcome:
@@ -475,11 +475,6 @@ def _reason(error: Exception) -> str:
 
     text = " ".join(str(error).split())
     return text if isinstance(error, StreamError) else f"{type(error).__name__}: {text}"
-
-
-def mark(shard: Shard) -> str | None:
-    """The fingerprint of the state; None for a model whose state cannot be saved."""
-    return None if shard.unsaved else shard.fingerprint()
 
 
 def say(line: str) -> None:

@@ -36,7 +36,7 @@ def rebuild(
 
     from consumers.commands import tables
     from consumers.journal.reader import cut_out
-    from consumers.offline.evaluate import report
+    from consumers.offline.evaluate import fingerprint_of, report
     from consumers.timetravel.moment import moment, rebuild_at
 
     began = time.perf_counter()
@@ -45,7 +45,7 @@ def rebuild(
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
         entries, records = cut_out(of.log, of.found.journal, live.position)
     seconds = time.perf_counter() - began
-    mark = None if live.shard.unsaved else live.shard.fingerprint()
+    mark = fingerprint_of(live.shard)
     document = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
     document["dead_letter_details"] = {}
     source = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.commands.file_replay import ReplayOptions, mark, replay_file, say
+from consumers.commands.file_replay import ReplayOptions, replay_file, say
 from consumers.commands.meter import metered
 from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, ReporterOption, TimeField, Types
@@ -120,7 +120,9 @@ def replay(
     equal to the last bit; otherwise the exit code is 1.
 
     With --journal the inputs of one shard are replayed in the order of its journal; the service may
-    keep running. The same position gives the same fingerprint.
+    keep running. The same position gives the same fingerprint. It leaves out the pickles of river
+    models, which have other bytes each time, and says so; the predictions of such a model are
+    compared with the journal.
 
     The fingerprint covers the times of the records. So a file that is replayed and the same file
     produced earlier have different fingerprints, unless both use --time-field.
@@ -226,7 +228,7 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
     from consumers.base.errors import ConfigError
     from consumers.commands.transport import open_chosen
     from consumers.journal.reader import cut_out
-    from consumers.offline.evaluate import report
+    from consumers.offline.evaluate import fingerprint_of, report
     from consumers.service.recovery import rebuild
     from consumers.service.warm_up import compile_kernels
 
@@ -248,7 +250,8 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
         entries, records = cut_out(log, found.journal, live.position)
         view = live.shard.view()
         details = _dead_letters_of(config, log, view.dead_letters.keys())
-    results = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
+    mark = fingerprint_of(live.shard)
+    results = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark)
     results["dead_letter_details"] = details
     source = {
         "journal": found.journal.topic,

@@ -315,6 +315,7 @@ def _decision(made: Mapping[str, Any]) -> Text:
 
 
 def _counts(results: Mapping[str, Any]) -> list[Text]:
+    from consumers.offline.evaluate import fingerprint_text
     from consumers.telemetry.bounds import explained
     from consumers.telemetry.one_class import only_one_scored
 
@@ -346,8 +347,7 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
             why += ", or their observations were in the history"
         out.append(Text(f"unscored: {results['unscored']:,} ({why})"))
     out += _drift(results["drift"])
-    mark = results["fingerprint"] or "none (the state of this model cannot be saved)"
-    return [*out, Text(f"fingerprint: {mark}")]
+    return [*out, Text(f"fingerprint: {fingerprint_text(results)}")]
 
 
 def _drift(results: Mapping[str, Any] | None) -> list[Text]:

@@ -169,9 +169,10 @@ class LabelsConfig(Section):
         default=False,
         description="Whether a second, different label of an id replaces the first: the old "
         "label is unlearned and the new one is learned. It does so while the id is among the "
-        "newest `max_pending` settled ids and within `horizon`. The score stays that of the "
-        "first label. Default off: the first label counts, which needs no second store of "
-        "features and works with every model.",
+        "newest `max_pending` settled ids and within `horizon`. 1,000 are accepted at once, then "
+        "one for each eight labels learned. The score stays that of the first label. Default off: "
+        "the first label counts, which needs no second store of features and works with every "
+        "model.",
     )
     reporter: FieldName | None = Field(
         default=None,

@@ -7,7 +7,7 @@ newest record of each batch, so the same feed always gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -22,13 +22,22 @@ from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
 from consumers.telemetry.budget import budget_sentence
+from stream.compat.classifier import without_pickles
 from stream.data.schema import Label, Schema
 from stream.decision import BudgetView
 from stream.evaluate.key_scores import KeyScoresView
 from stream.evaluate.quality import QualityView, Scores
 from stream.evaluate.table import KINDS, columns
 
-__all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
+__all__ = [
+    "batches",
+    "file_shard",
+    "fingerprint_of",
+    "fingerprint_text",
+    "late_labels",
+    "report",
+    "standings",
+]
 
 
 def late_labels(
@@ -162,8 +171,29 @@ def _moments(
     yield fetched()
 
 
+def fingerprint_of(shard: Shard) -> dict[str, Any]:
+    """The fingerprint of a shard, for `report`; None for a model whose state cannot be saved.
+
+    It is the same for two replays of the same records. A pickle is not: it has the identities of
+    objects and the generators of river. So pickles are left out, and `pickles_left_out` says so.
+    """
+    if shard.unsaved:
+        return {"fingerprint": None, "pickles_left_out": False}
+    mark = without_pickles(shard.to_state()).fingerprint()
+    return {"fingerprint": mark, "pickles_left_out": shard.pickled}
+
+
+def fingerprint_text(results: Mapping[str, Any]) -> str:
+    """The fingerprint in the results of `report`, as people read it."""
+    if results["fingerprint"] is None:
+        return "none (the state of this model cannot be saved)"
+    if results["pickles_left_out"]:
+        return f"{results['fingerprint']} (without the pickles of river models)"
+    return str(results["fingerprint"])
+
+
 def report(
-    view: ShardView, *, replayed: int, seconds: float, fingerprint: str | None
+    view: ShardView, *, replayed: int, seconds: float, fingerprint: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The results of a replay, as JSON values.
 
@@ -199,7 +229,7 @@ def report(
         "dead_letters": dict(view.dead_letters),
         "bad_values": {name: n for name, n in view.bad_values.items() if n},
         "overflows": dict(view.overflows),
-        "fingerprint": fingerprint,
+        **fingerprint,
     }
 
 

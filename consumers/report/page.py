@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from consumers.base.errors import ConfigError
+from consumers.offline.evaluate import fingerprint_text
 from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.report.style import STYLE
@@ -281,7 +282,7 @@ def _records(results: Mapping[str, Any]) -> str:
         table += f"<p>Beyond bounds:</p><ul>{''.join(beyond)}</ul>"
     if first:
         table += f"<p>The first of each reason:</p><ul>{''.join(first)}</ul>"
-    mark = results["fingerprint"] or "none: the state of this model cannot be saved"
+    mark = fingerprint_text(results)
     return _section("Records", "", table + f"<p>Fingerprint of the state: <code>{mark}</code></p>")
 
 

@@ -28,6 +28,7 @@ from consumers.base.errors import (
     FencedError,
     InputChangedError,
     JournalLostError,
+    NoAnswerError,
     RecordTooLargeError,
     SnapshotError,
     TransportError,
@@ -70,7 +71,7 @@ log = logging.getLogger("headwater")
 CONFIRM_SECONDS = 5.0  # time in which an idle owner may not notice that it was fenced
 PAUSE_SECONDS = 0.2  # before the first retry; doubled for each further one
 CUT_BYTES = 64 * 1024  # of a dead letter, after its topic has refused a complete one
-ATTEMPTS = 5  # recoveries in a row without a commit before giving up
+ATTEMPTS = 5  # failures in a row without a commit before giving up
 
 
 class Runner:
@@ -121,6 +122,7 @@ class Runner:
             self._schemas, stop.wait, self._waiting_for_schemas, patience=patience
         )
         self._view: ShardView | None = None
+        self._confirms = 0  # commits without records
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
         self._health = Health("starting")
@@ -176,16 +178,17 @@ class Runner:
             An input differs from what was consumed, or the journal has lost records of this shard,
             and an operator must decide.
         TransportError
-            The first start failed, or five starts in a row.
+            The first start failed, or five starts in a row. Where the log did not answer, it
+            starts over for as long as that lasts, unless it drains.
         """
         with closing(self._keys):
             return self._lives()
 
     def _lives(self) -> ShardView | None:
         """Live until stopped, drained or fenced; again after each error that may pass."""
-        failures = 0
+        failures = tries = 0
         while True:
-            before = self._committed()
+            before = self._committed(), self._confirms
             try:
                 while self._life():
                     pass  # again, with the added partitions
@@ -201,11 +204,14 @@ class Runner:
                 cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
                 if cut:  # only a dead letter can be too large: its input plus headers
                     self._largest_dead_letter = CUT_BYTES
-                failures = 1 if self._committed() != before else failures + 1
+                if (self._committed(), self._confirms) != before:
+                    failures = tries = 0
+                tries += 1
+                failures += self._drain or not isinstance(error, NoAnswerError)
                 if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
                     self._health = Health("dead", str(error))
                     raise
-                pause = PAUSE_SECONDS * 2**failures
+                pause = PAUSE_SECONDS * 2 ** min(tries, ATTEMPTS)
                 log.warning("%s; starting over from the journal in %.1f s", error, pause)
                 self._health = Health("starting", str(error))
                 self._stop.wait(pause)
@@ -412,6 +418,7 @@ class Runner:
                 if time.monotonic() - confirmed > CONFIRM_SECONDS:
                     with self._keeping(due, live, writer):
                         owner.confirm(live.shard.positions)
+                    self._confirms += 1
                     confirmed = time.monotonic()
                 continue
             if guard.suspicious:

@@ -7,6 +7,7 @@ import json
 from consumers.base.errors import RecordError
 from stream.data.schema import LONGEST_LABEL, Label
 from stream.errors import Reason
+from stream.join.correction_rate import LABELS_PER_CORRECTION, MOST_CORRECTIONS
 
 __all__ = ["refusal"]
 
@@ -39,6 +40,12 @@ def refusal(label: object, reason: Reason, first: Label | None) -> RecordError:
     if reason == "reporter_rate":
         return RecordError(
             reason, "its reporter sent more than [reporters] max_labels_per_hour in this hour"
+        )
+    if reason == "correction_rate":
+        return RecordError(
+            reason,
+            f"{MOST_CORRECTIONS:,} labels are corrected at once, and one more for each "
+            f"{LABELS_PER_CORRECTION} labels learned; send it again later",
         )
     if reason != "label_kind":
         return RecordError(reason, f"label {_shown(label)} was refused")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.errors import DEAD_LETTER_REASONS, REPORTER_REASONS, SCHEMA_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS, SELDOM_REASONS
 from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
@@ -33,7 +33,7 @@ from consumers.telemetry.spec import (
     by_key,
     of_shard,
 )
-from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES, REPORTED
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES, SELDOM
 
 __all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "REFUSALS", "page"]
 
@@ -158,7 +158,7 @@ METRICS = (
         "counter",
         ("shard", "outcome"),
         "Outcomes of labels, and of observations that waited for a label.",
-        by_key(label_outcomes, [o for o in OUTCOMES if o not in REPORTED]),
+        by_key(label_outcomes, [o for o in OUTCOMES if o not in SELDOM]),
     ),
     MetricSpec(
         "headwater_only_one_class",
@@ -186,11 +186,11 @@ METRICS = (
         "counter",
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
-        # Most services have neither schemas nor reporters, so those reasons have no series before
-        # the first record.
+        # Most services have neither schemas nor reporters nor corrections, so those reasons have no
+        # series before the first record.
         by_key(
             lambda view: view.dead_letters,
-            [r for r in DEAD_LETTER_REASONS if r not in SCHEMA_REASONS | REPORTER_REASONS],
+            [r for r in DEAD_LETTER_REASONS if r not in SELDOM_REASONS],
         ),
     ),
     MetricSpec(

@@ -20,7 +20,9 @@ from stream.data.state import State
 from stream.errors import SchemaError, StateError, StreamError
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["RiverClassifier", "one_line"]
+__all__ = ["RiverClassifier", "one_line", "without_pickles"]
+
+PICKLE = "pickle"  # the array of a state
 
 UNTRUSTED = (
     "its state can be saved only with trust_pickle = true; "
@@ -265,7 +267,7 @@ class RiverClassifier(Learner):
         if self.description:
             header["description"] = self.description
         arrays: dict[str, NDArray[Any]] = {
-            "pickle": np.frombuffer(data, dtype=np.uint8),
+            PICKLE: np.frombuffer(data, dtype=np.uint8),
             "learned": np.array(self._learned, dtype=np.int64),
         }
         return State(header, arrays)
@@ -282,7 +284,7 @@ class RiverClassifier(Learner):
         learned = state.array("learned", np.int64, 1)
         if learned.size != len(self._classes):
             raise StateError(f"expected {len(self._classes)} classes, got {learned.size}")
-        data = state.array("pickle", np.uint8, 1).tobytes()
+        data = state.array(PICKLE, np.uint8, 1).tobytes()
         try:
             model = pickle.loads(data)  # noqa: S301  the operator set trust_pickle = true
         except Exception as error:
@@ -311,6 +313,15 @@ def _by_name(rows: Rows) -> Rows:
         rows.text[:, text],
         rows.binary_names,
     )
+
+
+def without_pickles(state: State) -> State:
+    """A state with everything but the river models in it, at any depth.
+
+    Two runs over the same records have the same bits here, also where a pickle has others.
+    """
+    kept = {k: v for k, v in state.arrays.items() if k.rpartition("/")[2] != PICKLE}
+    return State(state.header, kept)
 
 
 def one_line(error: BaseException) -> str:

@@ -218,13 +218,15 @@ class ChampionChallenger:
         for feed in feeds:
             while True:
                 plan = self._machine.plan(feed, traced=True)
+                self._follow(plan.corrected)
                 at = plan.renumber(self._machine.join.labels)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 taken = None if why is None else why.take(at)
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, taken))
                 if plan.correction is None:
                     break
-                self._correct(plan.correction)
+                if self._machine.correct(plan.correction):
+                    self._follow([plan.correction])
         return joined(parts, list(self._machine.join.labels))
 
     def _run(
@@ -302,10 +304,9 @@ class ChampionChallenger:
                 stop, winner = at + 1, name
         return stop, winner
 
-    def _correct(self, due: Correction) -> None:
-        before = self._machine.join.outcomes["corrected"]
-        self._machine.correct(due)
-        if self._machine.join.outcomes["corrected"] > before:
+    def _follow(self, corrected: list[Correction]) -> None:
+        """Make the corrections in the challengers that the model has made."""
+        for due in corrected:
             for shadow in self._shadows.values():
                 shadow.correct(due)
 

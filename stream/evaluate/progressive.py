@@ -61,6 +61,7 @@ __all__ = ["Events", "Features", "Progressive", "Result", "progressive"]
 
 Features = Mapping[str, Floats]
 LONGEST = 2**40  # records between two checkpoints, or in a block
+OVER_RATE = ("reporter_rate", "correction_rate")
 
 
 class Progressive:
@@ -250,7 +251,8 @@ class Progressive:
     def plan(self, feed: EventFeed, *, traced: bool = False) -> Plan:
         """The plan of the next events of a call, up to a correction or the last event.
 
-        With `traced`, or if drift is watched, it has the event of each step.
+        With `traced`, or if drift is watched, it has the event of each step. Corrections before its
+        first step are made at once, because to run no steps takes longer than a correction.
         """
         events, join, breaker = feed.events, self.join, self._breaker
         plan = Plan(origin=events.origin)
@@ -278,12 +280,16 @@ class Progressive:
             self._plan_one(plan, feed, event, learn=learn)
             if traced:
                 plan.events += [event] * (len(plan.steps) - len(plan.events))
-            # A label above the rate of its reporter says nothing about the records.
-            bad = event in plan.rejected and plan.rejected[event] != "reporter_rate"
+            # A label above a rate says nothing about the records.
+            bad = event in plan.rejected and plan.rejected[event] not in OVER_RATE
             if breaker is not None and (breaker.dead or bad):
                 breaker.add(dead=bad)
             if plan.correction is not None:
-                break
+                if plan.has_steps:
+                    break
+                due, plan.correction = plan.correction, None
+                plan.corrected += [due] if self.correct(due) else []
+                join.bytes_per_class = 8 * self.learner.memo_size
         if traced:
             plan.trace()
         return plan
@@ -316,14 +322,15 @@ class Progressive:
         records."""
         return self._breaker is None or self._breaker.good(passed)
 
-    def correct(self, due: Correction) -> None:
-        """Replace the label, or keep the old one if that fails."""
-        if self.relearn(due):
-            self.join.corrected(due)
-            if self.drift is not None:
-                self.drift.corrected(due.age, self.join.labels.codes[due.new], due.new_w)
-        else:
+    def correct(self, due: Correction) -> bool:
+        """Replace the label, or keep the old one if that fails. Returns whether it succeeded."""
+        if not self.relearn(due):
             self.join.conflicted(due)
+            return False
+        self.join.corrected(due)
+        if self.drift is not None:
+            self.drift.corrected(due.age, self.join.labels.codes[due.new], due.new_w)
+        return True
 
     def relearn(self, due: Correction) -> bool:
         """Unlearn the old label and learn the new one with the same age. Returns whether it

@@ -18,6 +18,7 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Dictionary, Label
 from stream.data.state import State
 from stream.errors import SchemaError
+from stream.join.correction_rate import MOST_CORRECTIONS, is_over_rate, repaid_after
 from stream.join.label_delay import LabelDelays
 from stream.join.plan import Correction, Plan, Refused, Silence, Step
 from stream.join.state import JoinState, SettledId
@@ -37,6 +38,7 @@ LABELLED, CORRECTABLE = IdState.LABELLED, IdState.CORRECTABLE
 OBSERVATION, OBSERVATION_LABEL = IdEvent.OBSERVATION, IdEvent.OBSERVATION_LABEL
 OBSERVATION_SAME, OBSERVATION_REFUSED = IdEvent.OBSERVATION_SAME, IdEvent.OBSERVATION_REFUSED
 LABEL, LABEL_SAME, LABEL_REFUSED = IdEvent.LABEL, IdEvent.LABEL_SAME, IdEvent.LABEL_REFUSED
+LABEL_OVER_RATE = IdEvent.LABEL_OVER_RATE
 SILENCE, SILENCE_VOID = IdEvent.SILENCE, IdEvent.SILENCE_VOID
 EXPIRY, OVERFLOW = IdEvent.EXPIRY, IdEvent.OVERFLOW
 
@@ -76,6 +78,8 @@ class LabelJoin:
     silence
         What it means that nobody labels an observation; None: nothing. Needs `corrections`,
         because the label may still come.
+    max_corrections
+        How many corrections are accepted at once, see `correction_rate.py`.
 
     Raises
     ------
@@ -111,6 +115,7 @@ class LabelJoin:
         max_bytes: int = UNBOUNDED,
         rules: int = RULES,
         silence: Silence | None = None,
+        max_corrections: int = MOST_CORRECTIONS,
     ) -> None:
         if silence is not None and not (corrections and 0 < silence.after <= horizon):
             raise SchemaError("silence needs corrections, and an `after` within the horizon")
@@ -119,6 +124,7 @@ class LabelJoin:
         self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
+        self.max_corrections = max_corrections
         self.common = True
         self.bytes_per_class = 0
         self.state = JoinState(max_classes, rules, silence.after if silence else None)
@@ -231,6 +237,10 @@ class LabelJoin:
         else:
             equal = state is EARLY and same(held.early[id][0], accepted)
             label, what = accepted, LABEL_SAME if equal else LABEL
+            if state is CORRECTABLE and is_over_rate(
+                held.repaid_at, self._first_labels, self.max_corrections
+            ):
+                what = LABEL_OVER_RATE
         outcomes, act = (self._learning if learn else self._holding)[state][what]
         for outcome in outcomes:
             held.outcomes[outcome] += 1
@@ -313,6 +323,11 @@ class LabelJoin:
         for outcome in outcomes:
             self.state.outcomes[outcome] += 1
         act(self, plan, id_, arrival)
+
+    @property
+    def _first_labels(self) -> int:
+        """How many labels were learned, without corrections."""
+        return self.state.learned - self.state.outcomes["corrected"]
 
     # The actions, in the order of `JoinAction`.
 
@@ -404,6 +419,9 @@ class LabelJoin:
         event, _, label, _, _ = arrival
         plan.rejected[event] = self.state.labels.refuse(label)
 
+    def _put_off(self, plan: Plan, id_: str, arrival: Arrival) -> None:
+        plan.rejected[arrival[0]] = "correction_rate"
+
     def _refuse_early(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         label, _, _, origin = self.state.remove_label(id_)
         self.state.votes.pop(id_, None)
@@ -429,9 +447,11 @@ class LabelJoin:
 
     def _correct(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         _, _, label, w, _ = arrival
-        known, _, slot, known_w, learned = self.state.settled[id_]
+        held = self.state
+        known, _, slot, known_w, learned = held.settled[id_]
         assert known is not None  # noqa: S101  or it would be UNLABELLED
-        age = self.state.learned - learned
+        age = held.learned - learned
+        held.repaid_at = repaid_after(held.repaid_at, self._first_labels)
         plan.correction = Correction(id_, slot, known, known_w, label, w, age)
 
     def _relabel(self, plan: Plan, id_: str, arrival: Arrival) -> None:
@@ -545,6 +565,7 @@ ACTS: dict[JoinAction, Act] = {
     JoinAction.KEEP_LABEL: LabelJoin._keep_label,
     JoinAction.KEEP_FIRST: LabelJoin._keep_first,
     JoinAction.REJECT: LabelJoin._reject,
+    JoinAction.PUT_OFF: LabelJoin._put_off,
     JoinAction.REFUSE_EARLY: LabelJoin._refuse_early,
     JoinAction.DROP_LABEL: LabelJoin._drop_label,
     JoinAction.GIVE_UP: LabelJoin._give_up,

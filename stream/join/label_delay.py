@@ -12,7 +12,7 @@ from typing import Any
 
 from stream.errors import StateError
 
-__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "LabelDelays"]
+__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "SELDOM", "LabelDelays"]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -26,6 +26,7 @@ OUTCOMES = (
     "outvoted",  # reporters whose votes weigh more gave another label: not learned
     "quarantined",  # of a reporter who is not trusted: compared with other labels, not learned
     "over_rate",  # above the labels an hour of its reporter: a dead letter
+    "correction_over_rate",  # another label for a settled id, too many of these: a dead letter
     "early_expired",  # an early label whose observation did not come
     "early_evicted",  # an early label removed because a bound was reached
     "expired",  # an observation whose label did not come within the horizon
@@ -37,9 +38,11 @@ OUTCOMES = (
 )
 
 # Outcomes of a label that came. The others are outcomes of an observation or an early label.
-ARRIVED = frozenset(OUTCOMES[:11])
+ARRIVED = frozenset(OUTCOMES[:12])
 # Outcomes that only labels with reporters have.
 REPORTED = ("outvoted", "quarantined", "over_rate")
+# Outcomes that most services never have.
+SELDOM = (*REPORTED, "correction_over_rate")
 
 DELAY_BOUNDS_MS = (
     100,

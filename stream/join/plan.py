@@ -1,8 +1,8 @@
 """The plan of one call: the steps for a learner that the label join derives from events.
 
-A plan ends early if a correction is due, because only the learner knows whether the old label can
-be unlearned, and the next event depends on it; and if silence falls on a row that the plan itself
-predicts, because it depends on the prediction whether silence counts.
+A plan ends early if a correction is due after a step, because only the learner knows whether the
+old label can be unlearned, and the next event depends on it; and if silence falls on a row that the
+plan itself predicts, because it depends on the prediction whether silence counts.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ class Plan:
         The event of each step; empty unless the caller fills it.
     correction
         The correction to make after the steps and before the next event is planned.
+    corrected
+        The corrections that were made before the first step.
     silent
         The steps that learn because nobody labelled their row.
     asked
@@ -141,10 +143,16 @@ class Plan:
     origin: Callable[[int], bytes] | None = None
     events: list[int] = field(default_factory=list)
     correction: Correction | None = None
+    corrected: list[Correction] = field(default_factory=list)
     silent: list[int] = field(default_factory=list)
     asked: dict[str, list[int]] = field(default_factory=dict)
     again: bool = False
     done: tuple[StepColumns, RowChanges] | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there is a step."""
+        return bool(self.steps or (isinstance(self.kept, CompiledSteps) and self.kept.steps))
 
     def columns(self, labels: Dictionary) -> StepColumns:
         """The steps as columns. `labels`: those learned, whose codes they have."""

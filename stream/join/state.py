@@ -164,6 +164,8 @@ class JoinState:
         A lower bound of all times in the state. With it most events need no search for expired ids.
     learned : int
         Records learned so far.
+    repaid_at : int
+        For the bound of corrections, see `correction_rate.py`.
     weigh : callable
         The bytes that a text counts towards `max_bytes`.
     text_bytes, early_bytes, settled_bytes : int
@@ -185,6 +187,7 @@ class JoinState:
         self.votes: dict[str, Votes] = {}
         self.outcomes: Counter[str] = Counter()
         self.label_delays = LabelDelays()
+        self.repaid_at = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -430,6 +433,8 @@ class JoinState:
         }
         if corrections:  # otherwise only the labels of settled ids are saved
             header["learned"] = self.learned
+        if self.repaid_at > self.learned - self.outcomes["corrected"]:  # else it is like 0
+            header["repaid_at"] = self.repaid_at
         if self.rules > 1:
             header["rules"] = self.rules
         columns = {**self.rows.arrays(), **self._arrays()}
@@ -474,6 +479,7 @@ class JoinState:
         self._clear()
         self.time, self.oldest = header["time"], 0
         self.learned = header["learned"] if corrections else 0
+        self.repaid_at = header.get("repaid_at", 0)
         self._load_waiting(state)
         self._load_early(state, header["early_labels"])
         self._load_settled(state, corrections=corrections)

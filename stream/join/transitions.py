@@ -44,6 +44,10 @@ time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learn
 10. With reporters, a label on its own reaches the table only if its reporter may teach, and, where
    it differs from the label of the id, only if it outvotes that label. So an early label that is
    outvoted is dropped first (`OUTVOTED`).
+11. A correction takes as long as hundreds of plain labels. So 1,000 are accepted at once, and then
+   one for each eight labels that are learned (corrections are not counted among these). One above
+   that (`LABEL_OVER_RATE`) is rejected, and the label of the id stands. So nobody can hold a shard
+   by changing labels again and again.
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
 `LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
@@ -90,6 +94,7 @@ class IdEvent(IntEnum):
     SILENCE = 12  # nobody labelled it in time
     SILENCE_VOID = 13  # as silence, but it was decided otherwise, or the label cannot be learned
     OUTVOTED = 14  # reporters whose votes weigh more gave another label
+    LABEL_OVER_RATE = 15  # as label, but too many labels were corrected lately
 
 
 class JoinAction(Enum):
@@ -108,6 +113,7 @@ class JoinAction(Enum):
     KEEP_LABEL = "keep_label"  # keep the label until its observation comes
     KEEP_FIRST = "keep_first"  # keep the early label of the id
     REJECT = "reject"  # the record is a dead letter
+    PUT_OFF = "put_off"  # the record is a dead letter; send it again after more labels
     REFUSE_EARLY = "refuse_early"  # the record of the early label is a dead letter
     DROP_LABEL = "drop_label"  # remove the early label
     GIVE_UP = "give_up"  # remove the waiting row; its prediction gets no label
@@ -219,6 +225,7 @@ PLAIN: Final[Table] = {
     CORRECTABLE: {
         **_again(CORRECTABLE),
         IdEvent.LABEL: _to(CORRECTABLE, A.CORRECT),
+        IdEvent.LABEL_OVER_RATE: _to(CORRECTABLE, A.PUT_OFF, count="correction_over_rate"),
         IdEvent.LABEL_SAME: _to(CORRECTABLE, A.COUNT, count="duplicate"),
         IdEvent.LABEL_REFUSED: _to(CORRECTABLE, A.REJECT, count="rejected"),
         IdEvent.CORRECTED: _to(CORRECTABLE, A.RELABEL, count="corrected"),

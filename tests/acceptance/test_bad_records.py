@@ -253,8 +253,8 @@ def test_negative_count_is_a_dead_letter_of_a_model_that_counts(place: Shell) ->
 
 
 def test_every_reason_there_is_has_its_case_here() -> None:
-    """A new reason needs a record that shows it. What kills the process, and records with schemas
-    (`tests/consumers/schemas`) or reporters, have tests of their own."""
+    """A new reason needs a record that shows it. What kills the process, corrections, and records
+    with schemas (`tests/consumers/schemas`) or reporters, have tests of their own."""
     reasons = {
         *OBSERVATIONS,
         *LABELS,
@@ -262,6 +262,7 @@ def test_every_reason_there_is_has_its_case_here() -> None:
         *REPORTER_REASONS,
         "negative_count",
         "crash_poison",
+        "correction_rate",
     }
 
     assert reasons == {r for part in get_args(DeadLetterReason) for r in get_args(part) or [part]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import subprocess
 import sys
@@ -241,6 +242,23 @@ def test_want_of_memory_is_not_called_a_bug(error, monkeypatch, capsys) -> None:
     said = capsys.readouterr().err
     assert "not enough memory (ImportError): raise the limit" in said
     assert said.count("\n") == 1
+
+
+def test_want_of_file_descriptors_asks_for_a_restart(monkeypatch, capsys) -> None:
+    """Not for another configuration (2), also where it is the cause of such an error."""
+
+    def failing(*_: object, **__: object) -> None:
+        try:
+            raise OSError(errno.EMFILE, "Too many open files")
+        except OSError:
+            raise ConfigError("[kafka] ssl_cafile cannot be read; correct it") from None
+
+    monkeypatch.setattr("consumers.commands.tail.open_chosen", failing)
+
+    assert main(["tail", "t", "--transport", "memory:x"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("headwater: too few file descriptors ([kafka] ssl_cafile cannot be read")
+    assert "raise `ulimit -n`" in said
 
 
 @pytest.mark.parametrize("limit", ["v 120000", "v 350000", "v 450000", "v 700000", "d 130000"])

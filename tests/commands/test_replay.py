@@ -381,6 +381,25 @@ def test_a_model_that_cannot_be_saved_has_no_fingerprint(pages, config, told) ->
     assert report["scores"]["all"]["accuracy"] > 0.7
 
 
+def test_journal_of_a_river_model_gives_the_same_fingerprint_each_time(
+    config, told, serve, capsys
+) -> None:
+    """It leaves out the pickle, whose bytes differ, and says so; counts and scores are in it."""
+    path = config(model="river:naive_bayes.GaussianNB")
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace('GaussianNB"', 'GaussianNB", trust_pickle = true'))
+    serve(path)
+    whole, again = told(path, "--journal"), told(path, "--journal")
+    assert main(["replay", path, "--journal"]) == 0
+    shown = capsys.readouterr().out
+    earlier = told(path, "--journal", "--at", whole["source"]["position"] - 1)
+
+    assert whole["fingerprint"] == again["fingerprint"]
+    assert f"{whole['fingerprint']} (without the pickles of river models)" in shown
+    assert whole["pickles_left_out"]
+    assert earlier["fingerprint"] != whole["fingerprint"]
+
+
 def test_the_curve_is_drawn_and_changes_no_score(pages, config, told, tmp_path) -> None:
     """The smaller batches of a report with curves change no bit."""
     page = tmp_path / "report.html"

@@ -358,8 +358,35 @@ def test_no_broker_is_one_line_soon(nobody, call):
     )
 
     assert ended.stdout.count("\n") == 1
-    assert ended.stdout.startswith(f"TransportError no Kafka broker at {nobody}; start one or")
+    assert ended.stdout.startswith(f"NoAnswerError no Kafka broker at {nobody}; start one or")
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("call", ["topics()", "owner('n', 0, [])"])
+def test_too_few_file_descriptors_are_no_error_of_the_configuration(nobody, call):
+    """A service that is live starts over, and then ends with 1: a supervisor may start it again."""
+    program = (
+        "import os, resource\n"
+        "from consumers.base.errors import HeadwaterError\n"
+        "from consumers.transports.kafka.log import KafkaLog\n"
+        f"log = KafkaLog(['{nobody}'], {{'bootstrap_timeout_ms': 2000}})\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')), hard))\n"
+        f"try: log.{call}\n"
+        "except HeadwaterError as error: print(type(error).__name__, error.exit_code, error)\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+
+    assert ended.stdout.startswith("TransportError 1 could not connect: this process may not have")
+    assert "Too many open files" in ended.stdout
+    assert "`ulimit -n`" in ended.stdout
 
 
 @pytest.mark.parametrize(

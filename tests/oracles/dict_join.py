@@ -76,7 +76,7 @@ class DictState:
         self.labels = AcceptedLabels(max_classes)
         self.outcomes: Counter[str] = Counter()
         self.label_delays = LabelDelays()
-        self.time = self.oldest = self.learned = 0
+        self.time = self.oldest = self.learned = self.repaid_at = 0
         self.text_bytes = self.early_bytes = self.settled_bytes = 0
 
     def of(self, id_: str) -> IdState:

@@ -35,6 +35,8 @@ class JoinTwin:
     max_bytes: int = 1 << 62
     rules: int = 2
     silence: tuple[Any, int] | None = None  # label, and after how long
+    max_corrections: int = 1000
+    spent: int = 0  # labels to be learned until as many corrections may come at once again
     time: int = 0
     learned: int = 0
     observations: int = 0
@@ -216,6 +218,7 @@ class JoinTwin:
         self.name(label)
         self.outcomes["joined"] += 1
         self.learned += 1
+        self.spent = max(self.spent - 1, 0)
         self.steps.append((what, number, label, w))
         if self.corrections and what == "predict then learn":
             self.make_room(self.sizes[number])
@@ -236,9 +239,14 @@ class JoinTwin:
         """The old label is taken back, the new one learned; the id stays where it was."""
         if not self.acceptable(event, label):
             return
+        if self.spent > 8 * (self.max_corrections - 1):
+            self.outcomes["correction_over_rate"] += 1
+            self.rejected[event] = "correction_rate"
+            return
         if not learn:
             self.outcomes["held_back"] += 1
             return
+        self.spent += 8
         self.ages.append(self.learned - settled.learned)
         if not possible:
             self.outcomes["conflicting"] += 1

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from kafka import TopicPartition
 
-from consumers.base.errors import FencedError, SnapshotError, TransportError
+from consumers.base.errors import FencedError, NoAnswerError, SnapshotError, TransportError
 from consumers.config import parse
 from consumers.service import gather, runner
 from consumers.service.inputs import Decision
@@ -314,7 +314,7 @@ class World:
             hung = True
             self._clock.now += seconds
         if hung or self._clock.now - began > seconds:
-            raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
+            raise NoAnswerError(f"simulated: {what} took longer than {seconds:g} s")
         return result
 
     def _writer(self, store: Any, done: Any, failed: Any) -> _Writer:

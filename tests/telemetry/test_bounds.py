@@ -18,6 +18,7 @@ RESULTS = {
     "drift": None,
     "keys": None,
     "fingerprint": "f",
+    "pickles_left_out": False,
 }
 
 

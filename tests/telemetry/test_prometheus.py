@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.base.errors import DEAD_LETTER_REASONS, REPORTER_REASONS, SCHEMA_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS, SELDOM_REASONS
 from consumers.base.health import Health
 from consumers.base.records import Partition
 from consumers.shard.views import Committed, RiskView, ShardView
@@ -28,7 +28,7 @@ from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.key_scores import FrozenKeyScores
 from stream.evaluate.quality import WINDOWS, BaselinePredictions, Quality, QualityView
-from stream.join.label_delay import OUTCOMES, REPORTED
+from stream.join.label_delay import OUTCOMES, SELDOM
 from tests.telemetry.views import KEYS, POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
@@ -247,11 +247,11 @@ def test_every_reason_and_outcome_is_there_from_the_first_view() -> None:
 
     reasons = {s["reason"] for s in series(registry, "headwater_dead_letters_total")}
     outcomes = {s["outcome"] for s in series(registry, "headwater_labels_total")}
-    assert reasons == set(DEAD_LETTER_REASONS) - SCHEMA_REASONS - REPORTER_REASONS
-    assert outcomes == set(OUTCOMES)
+    assert reasons == set(DEAD_LETTER_REASONS) - SELDOM_REASONS
+    assert outcomes == set(OUTCOMES) - {"correction_over_rate"}
     _, registry = telemetry(view(labels={}, reporters=None))
     outcomes = {s["outcome"] for s in series(registry, "headwater_labels_total")}
-    assert outcomes == set(OUTCOMES) - set(REPORTED)
+    assert outcomes == set(OUTCOMES) - set(SELDOM)
     assert (
         registry.get_sample_value("headwater_dead_letters_total", SHARD | {"reason": "oversize"})
         == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import queue
 import re
@@ -19,6 +20,7 @@ from consumers.base.errors import (
     ConfigError,
     FencedError,
     HeadwaterError,
+    NoAnswerError,
     RecordsMissingError,
     RecordTooLargeError,
     TransportError,
@@ -41,6 +43,10 @@ _REFUSED = (
     errors.UnsupportedSaslMechanismError,
     errors.IllegalSaslStateError,
 )
+
+
+# What a process or host has too little of; no error of the configuration.
+_LACKING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
 
 
 class _Memory(logging.Handler):
@@ -137,11 +143,11 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
         return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(detail)}")
     if isinstance(error, errors.KafkaConfigurationError):
         return ConfigError(f"[kafka] {detail}; correct it")
-    if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
-        # A certificate that cannot be read, or a mechanism whose library is missing.
-        return ConfigError(f"[kafka] the client cannot be set up ({detail}); correct it")
+    if (own := _of_this_process(error, detail, doing)) is not None:
+        return own
     if isinstance(error, errors.RetriableError):
-        return TransportError(
+        silent = isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError)
+        return (NoAnswerError if silent else TransportError)(
             f"could not {doing}: Kafka at {where} did not answer in time "
             f"({type(error).__name__}: {detail}); check that it runs, then start again"
         )
@@ -150,6 +156,20 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
     return (RecordsMissingError if gone else TransportError)(
         f"could not {doing} at Kafka {where}: {detail if kind in detail else f'{kind}: {detail}'}"
     )
+
+
+def _of_this_process(error: BaseException, detail: str, doing: str) -> HeadwaterError | None:
+    """What the client could not get from this host; None for other errors."""
+    lacking = isinstance(error, OSError) and error.errno in _LACKING
+    if lacking or "can't start new thread" in detail:
+        return TransportError(
+            f"could not {doing}: this process may not have what a client of Kafka needs "
+            f"({detail}); raise its limit, for files `ulimit -n`, or LimitNOFILE of systemd"
+        )
+    if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
+        # A certificate that cannot be read, or a mechanism whose library is missing.
+        return ConfigError(f"[kafka] the client cannot be set up ({detail}); correct it")
+    return None
 
 
 def _unreachable(where: str) -> HeadwaterError:
@@ -164,7 +184,7 @@ def _unreachable(where: str) -> HeadwaterError:
     for complaint in complaints:
         if "socket disconnected" in complaint and (found := _disconnected(complaint)):
             return TransportError(f"Kafka at {where} ended the connection {found}")
-    return TransportError(
+    return NoAnswerError(
         f"no Kafka broker at {where}; start one or correct [input] transport "
         "(and security_protocol in [kafka], if it needs TLS or SASL)"
     )
@@ -214,7 +234,7 @@ def _disconnected(complaint: str) -> str | None:
 
 
 def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
-    """The result of the call. TransportError if it takes longer, and its thread is abandoned.
+    """The result of the call. NoAnswerError if it takes longer, and its thread is abandoned.
 
     For calls of the client that wait without a limit: they retry for ever if a topic was removed
     or a coordinator does not answer.
@@ -231,7 +251,7 @@ def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
     try:
         result, error = results.get(timeout=seconds)
     except queue.Empty:
-        raise TransportError(
+        raise NoAnswerError(
             f"expected Kafka to {what} within {seconds:g} s, but it did not: whether it was done "
             "is unknown; check that the broker runs, then start again"
         ) from None

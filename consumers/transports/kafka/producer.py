@@ -16,7 +16,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.errors import IllegalStateError, KafkaError, MessageSizeTooLargeError
 from kafka.producer.producer_batch import ProducerBatch
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import NoAnswerError, TransportError
 from consumers.base.failpoints import reach
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import written
@@ -192,7 +192,7 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
         if future.exception is not None:
             raise future.exception
         if not future.is_done:
-            raise TransportError(
+            raise NoAnswerError(
                 "expected Kafka to acknowledge every record, but one is unanswered; check that the "
                 "broker runs, then start again"
             )

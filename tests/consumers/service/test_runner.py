@@ -11,11 +11,12 @@ import time
 import numpy as np
 import pytest
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import FencedError, NoAnswerError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.service import runner
 from consumers.service.recovery import sources
+from consumers.shard.views import ShardView
 from stream import GaussianNB
 from stream.evaluate.progressive import progressive
 from tests.consumers.feeds import NOW, config_text, feed, fill, phishing
@@ -33,9 +34,11 @@ def told(service) -> list[tuple[str, int]]:
 class Flaky:
     """A log whose owners fail in one call, before or after it had its effect."""
 
-    def __init__(self, log, call: str, at: int, *, after: bool, times: int = 1) -> None:
+    def __init__(
+        self, log, call: str, at: int, *, after: bool, times: int = 1, error=TransportError
+    ) -> None:
         self._log, self._call, self._at, self._after = log, call, at, after
-        self._left = times
+        self._left, self._error = times, error
         self.calls = 0
 
     def __getattr__(self, name: str):
@@ -50,7 +53,7 @@ class Flaky:
         self.calls += 1
         if self.calls >= self._at and self._left:
             self._left -= 1
-            raise TransportError("expected an answer, none came: look at the broker")
+            raise self._error("expected an answer, none came: look at the broker")
 
 
 class FlakyOwner:
@@ -209,6 +212,59 @@ def test_failure_that_does_not_pass_ends_the_run(make_service, monkeypatch) -> N
         service.run(Flaky(service.log, "commit", 2, after=False, times=2))
     service.run()
     assert len(service.predictions()) == 100
+
+
+def test_service_starts_over_until_the_log_answers(make_service, monkeypatch) -> None:
+    """An outage may take more failures than it would give a log that refuses; nothing is lost."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
+    service, stop, times = make_service(), threading.Event(), 3 * runner.ATTEMPTS
+    fill(service.log, phishing(100))
+    flaky = Flaky(service.log, "commit", 2, after=False, times=times, error=NoAnswerError)
+
+    def told_all(_: object, view: ShardView) -> None:
+        if view.learned == 100:
+            stop.set()
+
+    runner.Runner(service.config(), flaky, stop, subscribers=[told_all]).run()
+
+    assert flaky.calls > times
+    assert told(service) == [(str(i), i) for i in range(100)]
+
+
+def test_failures_between_which_the_ownership_was_confirmed_are_not_in_a_row(
+    make_service, monkeypatch
+) -> None:
+    """Days without records must not add up the restarts of a broker."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(runner, "CONFIRM_SECONDS", 0.0)
+    service, stop = make_service(), threading.Event()
+    fill(service.log, phishing(10))
+
+    class Restarted(Flaky):
+        def failing(self, call: str, after: bool) -> None:
+            super().failing(call, after)
+            if call == "confirm" and not after:
+                self._left = self.calls % 2 == 0
+                if self.calls == 4 * runner.ATTEMPTS:
+                    stop.set()
+
+    flaky = Restarted(service.log, "confirm", 1, after=False, times=0)
+    runner.Runner(service.config(), flaky, stop).run()
+
+    assert flaky.calls == 4 * runner.ATTEMPTS
+    assert len(service.predictions()) == 10
+
+
+def test_run_that_drains_gives_up_where_the_log_does_not_answer(make_service, monkeypatch) -> None:
+    """It is to end, and nobody looks at its health."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
+    service = make_service()
+    fill(service.log, phishing(100))
+    flaky = Flaky(service.log, "commit", 2, after=False, times=99, error=NoAnswerError)
+
+    with pytest.raises(NoAnswerError):
+        service.run(flaky)
+    assert flaky.calls == 1 + runner.ATTEMPTS
 
 
 def test_log_that_never_answered_is_told_at_once(make_service) -> None:

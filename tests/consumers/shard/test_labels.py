@@ -13,6 +13,7 @@ from consumers.base.records import Outgoing
 from consumers.config import parse
 from consumers.shard.assembly import shard_of
 from consumers.snapshots.format import from_bytes
+from stream.join.correction_rate import MOST_CORRECTIONS
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 
 ON = "[labels]\ncorrections = true"
@@ -140,3 +141,20 @@ def test_feed_of_the_tests_is_what_it_says() -> None:
     labels = [r for r in feed(phishing(20), 5) if r.topic == "ans"]
 
     assert len(labels) == len({json.loads(r.value)["id"] for r in labels}) == 20
+
+
+def test_corrections_above_the_rate_are_dead_letters_that_a_replay_repeats(make_service) -> None:
+    """With the reason and the bytes, so that they can be sent again; they hold nothing up."""
+    service, data = make_service(), phishing(4)
+    fill(service.log, data, delay=1)
+    flips = [data[0][1] ^ (i % 2 == 0) for i in range(MOST_CORRECTIONS + 20)]
+    values = [json.dumps({"id": "0", "label": flip}).encode() for flip in flips]
+    service.log.append([Outgoing("ans", b"k", value, NOW + 100) for value in values])
+    view = service.run(more=ON, max_records=300)
+
+    assert (view.labels["corrected"], view.labels["duplicate"]) == (MOST_CORRECTIONS, 10)
+    assert view.labels["correction_over_rate"] == view.dead_letters["correction_rate"] == 10
+    letters = service.records("svc-dead-letters")
+    assert [letter.value for letter in letters] == values[MOST_CORRECTIONS::2]
+    ran = from_bytes(service.snapshots()[-1].read_bytes())[1]
+    assert service.rebuilt(more=ON).shard.fingerprint() == ran.fingerprint()

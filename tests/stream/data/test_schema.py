@@ -141,6 +141,7 @@ def test_reasons_are_a_fixed_list() -> None:
         "label_kind",
         "max_classes",
         "reporter_rate",
+        "correction_rate",
     )
 
 

@@ -28,6 +28,11 @@ KINDS: dict[str, tuple[dict[str, Any], int, int]] = {
     "few bytes": ({"max_pending": 500, "max_bytes": 3_000}, 400, 1),
     "corrections": ({"max_pending": 200, "corrections": True}, 300, 1),
     "corrections, few bytes": ({"max_bytes": 3_000, "corrections": True, "horizon": 900}, 300, 3),
+    "few corrections": (
+        {"max_pending": 200, "corrections": True, "max_corrections": 3},
+        300,
+        1,
+    ),
     "few classes": ({"max_pending": 100, "max_classes": 3}, 150, 1),
     "many": ({"max_pending": UNBOUNDED}, 5_000, 0),
 }

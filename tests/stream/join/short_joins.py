@@ -48,6 +48,7 @@ BOUNDS: dict[str, dict[str, int]] = {
     "one of each": {"max_pending": 1, "max_classes": 1},
     "short": {"max_pending": 2, "horizon": 2},
     "few bytes": {"max_bytes": 4},
+    "one correction": {"max_corrections": 1},
     "rules 1": {"max_pending": 2, "horizon": 2, "max_classes": 2, "max_bytes": 2, "rules": 1},
 }
 

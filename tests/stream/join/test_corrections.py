@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stream import GaussianBayes, GaussianNB, KNNClassifier, MultinomialNB, Rows
 from stream.evaluate.progressive import Events
+from stream.join.correction_rate import MOST_CORRECTIONS
 from tests.seed import seeds
 from tests.stream.evaluate.test_progressive import SCHEMA, Event, counts, machine, run, scattered
 
@@ -46,9 +47,10 @@ CORRECTED = {
     restart=st.integers(0, 60),
     bound=st.sampled_from([2, 10, 100]),
     horizon=st.sampled_from([3, 20, 1000]),
+    most=st.sampled_from([2, 1000]),
 )
 def test_corrections_give_the_same_bits_in_any_split_and_after_any_restart(
-    learner, seed, cuts, restart, bound, horizon
+    learner, seed, cuts, restart, bound, horizon, most
 ) -> None:
     """A correction cuts a call in two, wherever the call was cut already (I1, I2)."""
     events = corrected(40, seed)
@@ -59,6 +61,7 @@ def test_corrections_give_the_same_bits_in_any_split_and_after_any_restart(
         events = [Event(e.id, x, e.label, e.w) for e, x in zip(events, numbers, strict=True)]
     cuts, restart = [cut for cut in cuts if cut <= len(events)], min(restart, len(events))
     bounds = {"max_pending": bound, "horizon": horizon, "corrections": True}
+    bounds["max_corrections"] = most
     whole, cut, single, again = (machine(learner.clone(), **bounds) for _ in range(4))
     said = run(whole, events)
     first = run(single, events[:restart], range(1, restart))
@@ -169,3 +172,70 @@ def test_learning_goes_on_after_a_correction_in_the_same_call() -> None:
     assert (result.learned, result.learned_before.tolist()) == (2, [0, 1, 2])
     assert [p.get("y") for p in result.predictions.dicts()] == [None, 1.0, 1.0]
     assert going.learner.classes == ["y"]
+
+
+def changing(n: int) -> list[Event]:
+    """One record, and a client that changes its label n times."""
+    return [Event("a", {"a": 1.0}, "p"), *(Event("a", None, "qp"[i % 2]) for i in range(n))]
+
+
+def corrections_in(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """How many corrections the learner makes in one call, and how often it runs steps."""
+    going, calls = machine(corrections=True), {"correct_rows": 0, "run": 0}
+
+    def counting(of: object, name: str) -> None:
+        plain = getattr(of, name)
+
+        def counted(*given: Any) -> Any:
+            calls[name] += 1
+            return plain(*given)
+
+        monkeypatch.setattr(of, name, counted)
+
+    counting(going.learner, "correct_rows")
+    counting(going, "run")
+    run(going, events)
+    return calls["correct_rows"], calls["run"]
+
+
+def test_corrections_in_a_row_run_no_steps_between_them(monkeypatch) -> None:
+    """Running nothing takes longer than a correction: once for the record, once for the rest."""
+    assert corrections_in(changing(50), monkeypatch) == (50, 2)
+
+
+def test_client_that_changes_a_label_again_and_again_cannot_hold_a_shard(monkeypatch) -> None:
+    """What it sends above the rate costs no work of the learner, and is refused with a reason."""
+    made, runs = corrections_in(changing(4 * MOST_CORRECTIONS), monkeypatch)
+
+    assert (made, runs) == (MOST_CORRECTIONS, 2)
+
+
+def test_correction_is_accepted_again_after_eight_labels() -> None:
+    """Not sooner, and its rejection says that it came too fast; the label of the id stands."""
+    going = machine(corrections=True, max_corrections=1)
+    run(going, changing(2))
+    others = [Event(f"b{i}", {"a": float(i)}, "p") for i in range(8)]
+    for at, event in enumerate(others):
+        again = going.process(
+            going.waiting.rows.like, Events(["a"], [-1], ["p"], [1.0], [10 + 2 * at])
+        )
+        assert again.rejected == {0: "correction_rate"}
+        run(going, [event], times=[11 + 2 * at])
+    before = going.join.outcomes["corrected"]
+    run(going, [Event("a", None, "p")], times=[30])
+
+    assert (before, going.join.outcomes["corrected"]) == (1, 2)
+    assert going.join.outcomes["correction_over_rate"] == 9
+    assert going.join.state.settled["a"][0] == "p"
+
+
+def test_corrections_in_a_row_are_those_of_one_call_each() -> None:
+    """The model, also where corrections make a class and end one (I1)."""
+    events = [Event(str(i), {"a": float(i)}, "pq"[i % 2]) for i in range(6)]
+    events += [Event(str(i), None, y) for i, y in enumerate(["q", "p", "new", "new", "new", "p"])]
+    whole, single = machine(corrections=True), machine(corrections=True)
+    run(whole, events)
+    run(single, events, range(1, len(events)))
+
+    assert whole.to_state().fingerprint() == single.to_state().fingerprint()
+    assert whole.join.outcomes["corrected"] == 6

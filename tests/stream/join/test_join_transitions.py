@@ -32,6 +32,7 @@ POSSIBLE = {
     *product(set(S) - {S.UNKNOWN}, [E.EXPIRY, E.OVERFLOW]),
     *product([S.EARLY, S.UNFIT], [E.WITHDRAWN]),
     (S.EARLY, E.OUTVOTED),
+    (S.CORRECTABLE, E.LABEL_OVER_RATE),
     *product([S.CORRECTABLE], [E.CORRECTED, E.NOT_CORRECTED]),
     *product([S.WAITING], [E.SILENCE, E.SILENCE_VOID]),
 }
@@ -98,6 +99,9 @@ def happen(join: LabelJoin, state: IdState, event: IdEvent, *, learn: bool) -> P
     if event in (E.OBSERVATION, E.OBSERVATION_LABEL, E.OBSERVATION_SAME, E.OBSERVATION_REFUSED):
         inside = {E.OBSERVATION_LABEL: "y", E.OBSERVATION_SAME: held, E.OBSERVATION_REFUSED: 1.5}
         return observe(join, "a", inside.get(event), learn=learn)
+    if event is E.LABEL_OVER_RATE:
+        join.max_corrections = 0
+        return report(join, "a", "y", learn)
     if event in (E.LABEL, E.LABEL_SAME, E.LABEL_REFUSED):
         label = {E.LABEL: "y", E.LABEL_SAME: held, E.LABEL_REFUSED: 1.5}[event]
         return report(join, "a", label, learn)
@@ -162,7 +166,7 @@ def test_join_does_what_the_table_says(state, event, corrections, learn) -> None
     bound = event in (E.EXPIRY, E.OVERFLOW)
     steps = [op for op, *_ in done.steps]
     assert bound or steps == [op for action in expected.actions for op in STEPS.get(action, [])]
-    assert bound or (1 in done.rejected) == (A.REJECT in expected.actions)
+    assert bound or (1 in done.rejected) == bool({A.REJECT, A.PUT_OFF} & {*expected.actions})
     assert bool(done.refused) == (A.REFUSE_EARLY in expected.actions)
     assert (done.correction is not None) == (A.CORRECT in expected.actions)
     kept = expected.then in (S.WAITING, S.CORRECTABLE)

@@ -42,6 +42,7 @@ bounds = st.fixed_dictionaries(
         "corrections": st.booleans(),
         "max_bytes": st.integers(0, 8) | st.integers(4, 40) | st.just(1 << 62),
         "rules": st.sampled_from([1, 2, 2]),
+        "max_corrections": st.sampled_from([1, 2, 1000]),
     }
 )
 
@@ -128,7 +129,7 @@ class Calls:
         """Go on with a join that was saved and loaded."""
         join = self.join
         bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
-        again = LabelJoin(*bounds, join.max_bytes, join.rules, join.silence)
+        again = LabelJoin(*bounds, join.max_bytes, join.rules, join.silence, join.max_corrections)
         again.load_state(join.to_state())
         self.join = again
 
