@@ -31,9 +31,9 @@ from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.shard.answer import ModelCopy
-from consumers.web.access import load_web_config
 from consumers.web.app import Server, plain_application
 from consumers.web.status_feed import StatusFeed
+from consumers.web.web_config import load_web_config
 
 __all__ = ["ServingProcess"]
 

@@ -321,7 +321,7 @@ def _check_snapshots(config: Config, report: Report) -> None:
 def _check_http(config: Config, report: Report) -> None:
     if not config.http.enabled or config.http.web_config is None:
         return
-    from consumers.web.access import load_web_config
+    from consumers.web.web_config import load_web_config
 
     try:
         load_web_config(config.http.web_config)

@@ -407,8 +407,8 @@ def served(
     from consumers.api.published import OwnShard, Published
     from consumers.api.routes import routes, unmatched
     from consumers.config.log import log_of
-    from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
+    from consumers.web.web_config import load_web_config
 
     http, serve = config.http, config.serve
     if not http.enabled:

@@ -24,7 +24,6 @@ from starlette.routing import BaseRoute, Route
 
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
-from consumers.web.access import WebConfig
 from consumers.web.connections import Connections, places
 from consumers.web.exposition import Exposition
 from consumers.web.gate import Gated
@@ -33,6 +32,7 @@ from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
 from consumers.web.logins import Logins
 from consumers.web.page import Page, PageCollector
 from consumers.web.status_feed import StatusFeed
+from consumers.web.web_config import WebConfig
 
 __all__ = ["Server", "application"]
 

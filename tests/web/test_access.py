@@ -26,9 +26,9 @@ from consumers.commands.run import served
 from consumers.config import parse
 from consumers.service.runner import Runner
 from consumers.web import limits, logins
-from consumers.web.access import WebConfig, load_web_config
 from consumers.web.app import Server, application
 from consumers.web.status_feed import StatusFeed
+from consumers.web.web_config import WebConfig, load_web_config
 from tests.telemetry.views import view
 from tests.waiting import PATIENCE
 

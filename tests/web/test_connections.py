@@ -19,10 +19,10 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.health import Health
 from consumers.web import connections, page
-from consumers.web.access import WebConfig
 from consumers.web.app import Server, application
 from consumers.web.connections import Connection, Connections
 from consumers.web.limits import HEAD_BYTES, Limited
+from consumers.web.web_config import WebConfig
 from tests.seed import seeds
 from tests.waiting import PATIENCE, until
 

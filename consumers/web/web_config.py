@@ -1,4 +1,4 @@
-"""Access control: Prometheus' web-config file -> a TLS context and passwords.
+"""Prometheus' web-config file -> a TLS context and passwords.
 
 The format is that of the exporter-toolkit, so that one file serves every exporter of a site. An
 unsupported key is an error, never ignored. As in the toolkit, the password protects every page,
