@@ -19,6 +19,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.health import Health
 from consumers.web import connections, page
+from consumers.web.access import Access
 from consumers.web.app import Server, application
 from consumers.web.connections import Connection, Connections
 from consumers.web.limits import HEAD_BYTES, Limited
@@ -34,9 +35,9 @@ class Running:
     """A server, live, and what it refused."""
 
     def __init__(self, config: WebConfig | None) -> None:
-        app = application(CollectorRegistry(), lambda: Health("live"))
+        app = application(CollectorRegistry(), lambda: Health("live"), access=Access(web=config))
         self.refused: Counter[str] = app.state.page.refused
-        self.server = Server(app, "127.0.0.1", 0, config)
+        self.server = Server(app, "127.0.0.1", 0)
         self.address = self.server.start()
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:

@@ -1,0 +1,170 @@
+"""Who may call a route: judged by its row of the table, for each request.
+
+Rule: a token opens the routes of the API and nothing else. Without one, a request needs a login
+where there are logins, else a Host that is no foreign name; it must not come from a page of another
+site; and the needs of its route must be met.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ssl
+from collections.abc import Iterable
+
+from starlette.requests import Request
+
+from consumers.config import Config
+from consumers.web.hosts import AllowedHosts, of_another_site
+from consumers.web.logins import Logins
+from consumers.web.refusal import RefusedError
+from consumers.web.routes import ANY, NEEDS, RouteSpec
+from consumers.web.web_config import WebConfig, load_web_config
+
+__all__ = ["Access", "access_of"]
+
+
+class Access:
+    """Checks each request of one server.
+
+    Parameters
+    ----------
+    local
+        Whether only this machine reaches the server.
+    web
+        Logins and TLS; None without.
+    hosts
+        Allowed host names, in addition to addresses and loopback names.
+    read_token, write_token
+        The bearer tokens of the API; None: there is no such token.
+
+    Attributes
+    ----------
+    tls
+        The server's side of TLS; None without TLS.
+    known
+        Whether every client is a program of this machine, or has a login or a certificate.
+    predictions
+        Whether every client may see predictions and their ids.
+
+    Examples
+    --------
+    >>> Access().known, Access(local=False).known
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        *,
+        local: bool = True,
+        web: WebConfig | None = None,
+        hosts: Iterable[str] = (),
+        read_token: str | None = None,
+        write_token: str | None = None,
+    ) -> None:
+        self._local = local
+        self.tls: ssl.SSLContext | None = None if web is None else web.tls
+        self.known = local or (web is not None and web.closed)
+        self.predictions = self.known or read_token is None
+        self._tokens = {"read": read_token, "write": write_token}
+        self._logins = Logins(web.users) if web is not None and web.users else None
+        # With TLS the certificate does not match a foreign name; a login is not sent to it.
+        plain = self._logins is None and self.tls is None
+        self._hosts = AllowedHosts(hosts) if plain else None
+
+    def close(self) -> None:
+        """End the delay of answers to wrong logins; in the server's thread."""
+        if self._logins is not None:
+            self._logins.close()
+
+    async def check(self, row: RouteSpec, request: Request) -> None:
+        """Return for a request that may be answered; RefusedError for another."""
+        headers = request.headers
+        needs = row.recording if row.recording and _records(request) else row.needs
+        given = _bearer(headers.get("authorization", ""))
+        if not self._opens(needs[0], given):
+            if self._logins is not None:
+                connection = request.scope["state"]["connection"]
+                await self._logins.check(headers.get("authorization", ""), connection)
+            if self._hosts is not None:
+                self._hosts.check(headers.get("host"))
+            if of_another_site(request.method, headers):
+                raise RefusedError(
+                    403,
+                    "expected a program or the page of the service, got a page of another site; "
+                    "ask from a program, or with a token",
+                    counted="origin",
+                )
+            for need in needs:
+                self._check(need, given)
+        _check_type(row, headers.get("content-type", ""))
+        request.scope["state"]["admit"]()
+
+    def _opens(self, need: str, given: str) -> bool:
+        """Whether a token opens a need."""
+        tokens = [self._tokens[name] for name in NEEDS[need].tokens]
+        return any(token is not None and _same(given, token) for token in tokens)
+
+    def _check(self, name: str, given: str) -> None:
+        """Raise RefusedError unless a need is met, for a request that passed the other checks."""
+        need = NEEDS[name]
+        asked = any(self._tokens[token] is not None for token in need.tokens)
+        met = {"anyone": True, "known": self.known, "local": self._local}[need.others]
+        if (met and not (asked and need.closes)) or self._opens(name, given):
+            return
+        key = f"[serve] {need.tokens[0]}_token"
+        if asked:
+            raise RefusedError(
+                401,
+                f"expected the bearer token of {key}, got another or none; send the header "
+                "Authorization: Bearer TOKEN",
+                {"www-authenticate": "Bearer"},
+                counted="token",
+            )
+        raise RefusedError(
+            403,
+            f"expected {key} in the configuration, because others reach this port; set it",
+            counted="token",
+        )
+
+
+def access_of(config: Config) -> Access:
+    """The access to the server of a service. ConfigError if its web-config file cannot be used."""
+    http, serve = config.http, config.serve
+    return Access(
+        local=http.loopback,
+        web=None if http.web_config is None else load_web_config(http.web_config),
+        hosts=(http.host, *http.allowed_hosts),
+        read_token=serve.read_token,
+        write_token=serve.write_token,
+    )
+
+
+def _records(request: Request) -> bool:
+    """Whether the query asks to write; a value that is no truth value does."""
+    return request.query_params.get("record", "false").lower() not in ("false", "0")
+
+
+def _check_type(row: RouteSpec, content_type: str) -> None:
+    """Raise RefusedError if the body has another type than the route takes."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if row.takes and ANY not in row.takes and kind not in row.takes:
+        expected = " or ".join(row.takes)
+        raise RefusedError(
+            415, f"expected Content-Type {expected}, got {kind[:100] or 'none'!r}; set it"
+        )
+
+
+def _bearer(header: str) -> str:
+    """The token of an Authorization header; empty without one.
+
+    Examples
+    --------
+    >>> _bearer("Bearer abc"), _bearer("bearer  abc "), _bearer("Basic abc")
+    ('abc', 'abc', '')
+    """
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())
