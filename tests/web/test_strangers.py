@@ -11,6 +11,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
+from consumers.web import strongest
 from tests.web.served import ask, body, login, serving_of, status_of
 
 READ, WRITE = "r" * 20, "w" * 20
@@ -48,9 +49,10 @@ def protected(tmp_path: Path) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("path", [WHY, "/features"])
 def test_words_of_records_need_the_read_token_where_others_reach_the_service(
-    exposed: tuple[str, int], path: str
+    exposed: tuple[str, int], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/explain` and `/features` answered everybody, with words of messages."""
+    monkeypatch.setattr(strongest, "COPY_SECONDS", 0.01)
     body(exposed, "/status", {})  # a page shows the prediction, so that it can be explained
     stranger = ask(exposed, path)
     writer, reader = (ask(exposed, path, bearer(token)).status for token in (WRITE, READ))
