@@ -525,9 +525,10 @@ page is generated from `consumers/telemetry/metrics.py`.
   (the last 1,000 predictions that waited and were labelled). Subtract it from the estimate for a
   better one. Neither notices a change in how classes depend on features.
 - `reason` of `headwater_http_refused_total` is `pages`, `questions` (explanations for the page),
-  `connections` (closed for newer ones), `head` (too long), `host` (not allowed), `origin` (a page
-  of another site), `password` and `token` (missing or wrong, [routes.md](routes.md)), `logins` (too
-  many waiting), `requests` (429 of the API) or `slow` (a body that did not arrive in 8 s, 408).
+  `connections` (closed for newer ones), `head` (too long, or two lengths of a body), `host` (not
+  allowed), `origin` (a page of another site), `password` and `token` (missing or wrong,
+  [routes.md](routes.md)), `logins` (too many waiting), `requests` (429 of the API) or `slow` (a
+  body that did not arrive in 8 s, 408).
 - `model` is the name in predictions: the service's name for `[model]`, or a challenger's name.
   `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
   or `uncorrected`. Challengers have a confusion matrix only with `[telemetry]

@@ -26,6 +26,7 @@ __all__ = [
     "WRITE_SECONDS",
     "Front",
     "Limited",
+    "ambiguous",
     "head_bytes",
     "refuse",
 ]
@@ -154,7 +155,7 @@ class Front:
     app
         Answers the others.
     refused
-        Counts, under "head", heads that are too long.
+        Counts, under "head", heads that are too long, or say two lengths of the body.
     """
 
     def __init__(self, app: ASGIApp, refused: Counter[str]) -> None:
@@ -166,6 +167,9 @@ class Front:
         if head_bytes(scope) > HEAD_BYTES:
             self._refused["head"] += 1
             await refuse(send, 431, f"expected a head of up to {HEAD_BYTES} bytes; send less\n")
+        elif ambiguous(scope):
+            self._refused["head"] += 1
+            await refuse(send, 400, "expected one length of the body, got two; send one\n")
         else:
             await self._app(scope, receive, send)
 
@@ -189,6 +193,25 @@ def _make_relative(scope: Scope) -> None:
     scope["path"] = unquote(scope["raw_path"].decode("ascii"))
     others = [(name, value) for name, value in scope["headers"] if name != b"host"]
     scope["headers"] = [(b"host", host), *others]
+
+
+def ambiguous(scope: Scope) -> bool:
+    """Whether a proxy may see another end of the request: two requests could be one to it.
+
+    RFC 9112, 6.1 and 6.3: a length beside a transfer coding, or a coding in HTTP/1.0, can be an
+    attempt to smuggle a request.
+
+    Examples
+    --------
+    >>> chunked, length = (b"transfer-encoding", b"chunked"), (b"content-length", b"4")
+    >>> [ambiguous({"http_version": "1.1", "headers": each})
+    ...  for each in ([chunked], [length], [length, chunked])]
+    [False, False, True]
+    """
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in names:
+        return False
+    return b"content-length" in names or scope["http_version"] == "1.0"
 
 
 def head_bytes(scope: Scope) -> int:
