@@ -116,7 +116,7 @@ def _serve(
     from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.cluster.orphans import end_orphans
-    from consumers.config import load
+    from consumers.config import exposed_secrets, load
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
@@ -126,6 +126,8 @@ def _serve(
 
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
+    for line in exposed_secrets(file):
+        log.warning("%s", line)
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
     build_model(config)  # report a wrong parameter before anything is opened
