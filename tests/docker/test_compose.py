@@ -105,6 +105,16 @@ def test_only_this_machine_can_reach_what_compose_starts() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_grafana_has_no_login_with_a_known_password() -> None:
+    """Without the form, admin:admin was still taken in a header, and may do everything."""
+    settings = SERVICES["grafana"]["environment"]
+
+    assert settings["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert settings["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
+    assert settings["GF_AUTH_BASIC_ENABLED"] == "false"
+    assert settings["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+
+
 def test_parts_of_the_stack_name_each_other_rightly() -> None:
     """Prometheus finds headwater, Grafana Prometheus and its dashboards, and all meet at Kafka."""
     config = load(DOCKER / "headwater.toml")
