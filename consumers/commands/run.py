@@ -116,18 +116,13 @@ def _serve(
     from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.cluster.orphans import end_orphans
-    from consumers.config import exposed_secrets, load
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build, build_model
-    from consumers.telemetry.log import configure
     from consumers.telemetry.supervisor import notifying
 
-    config = load(file)
-    configure(config.telemetry.log, config.telemetry.level)
-    for line in exposed_secrets(file):
-        log.warning("%s", line)
+    config = _configured(file)
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
     build_model(config)  # report a wrong parameter before anything is opened
@@ -175,6 +170,18 @@ def _serve(
             group = ShardGroup(config, opened, member, stop, **first)
             serving.begin(group, group.followed_feeds)
             group.run()
+
+
+def _configured(file: Path) -> Config:
+    """The configuration. From here on the log is as it says."""
+    from consumers.config import exposed_secrets, load
+    from consumers.telemetry.log import configure
+
+    config = load(file)
+    configure(config.telemetry.log, config.telemetry.level)
+    for line in exposed_secrets(file):
+        log.warning("%s", line)
+    return config
 
 
 def _fleet(
