@@ -1,7 +1,7 @@
 """Writes all that is made from the code, in seconds: `python docs/make_pages.py`.
 
-That is docs/config.md, docs/metrics.md, docs/join.md, the tables of docs/learners.md and
-docs/quality.md, and the Grafana dashboards.
+That is config.md, metrics.md, routes.md and join.md, the tables of learners.md and quality.md, and
+the Grafana dashboards.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from consumers.config import docs as config
 from consumers.telemetry import metrics
+from consumers.web import routes
 from stream.evaluate.table import formulas
 from stream.learner.registry import tables
 
@@ -23,7 +24,13 @@ def made() -> dict[Path, str]:
     for name, tabled in (("learners", tables), ("quality", formulas)):
         page = DOCS / f"{name}.md"
         texts[page] = tabled(page.read_text(encoding="utf-8"))
-    for name, text in (("config", config.page()), ("metrics", metrics.page()), ("join", join())):
+    pages = {
+        "config": config.page(),
+        "metrics": metrics.page(),
+        "routes": routes.page(),
+        "join": join(),
+    }
+    for name, text in pages.items():
         texts[DOCS / f"{name}.md"] = text
     script = DOCS.parent / "docker/grafana/make_dashboards.py"
     return texts | runpy.run_path(str(script))["files"]()

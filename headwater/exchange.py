@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from consumers.api.contract import JSON, LINES, Appended, PredictionRecord, Problem, Rejection
+from consumers.api.contract import Appended, PredictionRecord, Problem, Rejection
 from consumers.base.errors import HeadwaterError, RecordError
+from consumers.web.routes import JSON, LINES
 from headwater.errors import ServiceError
 from headwater.records import Prepared, Written
 

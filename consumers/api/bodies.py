@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from consumers.api.contract import JSON, LINES
 from consumers.api.problems import ProblemError
+from consumers.web.routes import JSON, LINES
 
 __all__ = ["JSON", "LINES", "Held", "RequestRecords", "read", "read_start", "records_of"]
 
@@ -147,14 +147,14 @@ def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:
     Parameters
     ----------
     body, content_type
-        Of the request.
+        Of the request; a type that its route takes (`consumers.web.routes`).
     most
         The largest number of records.
 
     Raises
     ------
     ProblemError
-        The type is another (415), the body is not JSON (400), or has too many records (413).
+        The body is not JSON (400), or has too many records (413).
 
     Examples
     --------
@@ -167,11 +167,6 @@ def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:
     if kind == LINES:
         values = [line for line in body.split(b"\n") if line and not line.isspace()]
         form = "lines"
-    elif kind != JSON:
-        raise ProblemError(
-            415,
-            f"expected Content-Type {JSON} or {LINES}, got {kind[:100] or 'none'!r}; set it",
-        )
     elif body.lstrip()[:1] == b"[":
         try:
             values, form = [bytes(raw) for raw in _objects.decode(body)], "list"

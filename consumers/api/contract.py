@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 
 __all__ = [
-    "JSON",
-    "LINES",
     "Appended",
     "InferError",
     "InferInput",
@@ -29,7 +27,6 @@ __all__ = [
 ]
 
 Label = str | int | bool
-JSON, LINES = "application/json", "application/x-ndjson"
 
 
 class Problem(msgspec.Struct, omit_defaults=True):

@@ -21,7 +21,7 @@ from stream.join.reporters import LONGEST_REPORTER
 __all__ = ["document", "page"]
 
 _REF = "#/components/schemas/{name}"
-_EVERY = (401, 403, 429)  # problems of any operation
+_EVERY = (401, 403, 421, 429)  # problems of any operation
 _TEXT = {"type": ["string", "null"]}
 _KINDS: dict[str, Any] = {
     "numeric": {"type": ["number", "null"], "minimum": -LARGEST, "maximum": LARGEST},

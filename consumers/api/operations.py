@@ -1,6 +1,7 @@
-"""Every operation over HTTP: method, path, bodies and who may use it; one entry each.
+"""Every operation over HTTP: parameters, bodies and problems; one entry each.
 
-The routes of the server and the OpenAPI document are made from this table.
+Method, path and who may use it are in its row of `consumers.web.routes`. The handlers and the
+OpenAPI document are made from this table.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from consumers.api.api import Api
 from consumers.api.bodies import JSON, LINES, RequestRecords, records_of
 from consumers.api.problems import ProblemError
 from consumers.config.serve import ServeConfig
+from consumers.web.routes import ROUTES
 
 __all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation", "Parameter"]
 
@@ -68,23 +70,44 @@ class Parameter(NamedTuple):
 class Operation(NamedTuple):
     """One operation.
 
+    `row`: the name of its row in `ROUTES`.
     `accepts`: type of a record of the body, or the name of its schema; None without a body.
-    `lines`: whether many records can come at once. `returns`: status and type of the answer.
-    `problems`: the other statuses. `raw`: the media type of a body that is no JSON; its first bytes
-    are enough.
+    `returns`: status and type of the answer. `problems`: the other statuses. `raw`: the media type
+    of a body that is no JSON; its first bytes are enough.
     """
 
-    method: str
-    path: str
-    summary: str
+    row: str
     answer: Callable[[Asked], Awaitable[Response]]
-    needs: str
     returns: tuple[int, Any]
     accepts: Any = None
-    lines: bool = False
     parameters: tuple[Parameter, ...] = ()
     problems: tuple[int, ...] = ()
     raw: str = ""
+
+    @property
+    def method(self) -> str:
+        """Of its row."""
+        return ROUTES[self.row].method
+
+    @property
+    def path(self) -> str:
+        """Of its row."""
+        return ROUTES[self.row].path
+
+    @property
+    def lines(self) -> bool:
+        """Whether many records can come at once."""
+        return LINES in ROUTES[self.row].takes
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return ROUTES[self.row].about
+
+    @property
+    def needs(self) -> str:
+        """The token of its row."""
+        return ROUTES[self.row].needs[0]
 
 
 async def _predict(asked: Asked) -> Response:
@@ -198,79 +221,89 @@ _LOG = (503, 504)
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
-        *("POST", "/v1/predict", "Predict observations; nothing is learned"),
-        *(_predict, "read", (200, contract.PredictionRecord)),
+        "POST /v1/predict",
+        _predict,
+        (200, contract.PredictionRecord),
         accepts=UNNAMED,
-        lines=True,
         parameters=(_SHARD, _EXPLAIN, _RECORD),
         problems=(400, 404, 409, 413, 415, 422, *_LOG),
     ),
     Operation(
-        *("POST", "/v1/observations", "Write observations to the input topic"),
-        *(_observe, "write", (202, contract.Appended)),
+        "POST /v1/observations",
+        _observe,
+        (202, contract.Appended),
         accepts=OBSERVATION,
-        lines=True,
         problems=(400, 413, 415, 422, *_LOG),
     ),
     Operation(
-        *("POST", "/v1/labels", "Write labels, or corrections, to the label topic"),
-        *(_label, "write", (202, contract.Appended)),
+        "POST /v1/labels",
+        _label,
+        (202, contract.Appended),
         accepts=LABEL,
-        lines=True,
         problems=(400, 404, 413, 415, 422, *_LOG),
     ),
     Operation(
-        *("GET", "/v1/model", "What the model is, has learned, and how good it is"),
-        *(_model, "read", (200, contract.ModelStatus)),
+        "GET /v1/model",
+        _model,
+        (200, contract.ModelStatus),
         parameters=(_SHARD,),
         problems=(400, 404, 503),
     ),
     Operation(
-        *("GET", "/v1/predictions/{id}", "The newest prediction for an id"),
-        *(_prediction, "read", (200, contract.PredictionRecord)),
+        "GET /v1/predictions/{id}",
+        _prediction,
+        (200, contract.PredictionRecord),
         parameters=(_ID,),
         problems=(400, 404, *_LOG),
     ),
     Operation(
-        *("GET", "/v1/explain/{id}", "Predict an earlier observation again, with reasons"),
-        *(_explain, "read", (200, contract.PredictionRecord)),
+        "GET /v1/explain/{id}",
+        _explain,
+        (200, contract.PredictionRecord),
         parameters=(_ID, _EXPLAIN),
         problems=(400, 404, 422, *_LOG),
     ),
     Operation(
-        *("POST", "/checkv2", "A verdict on a mail, in the shape of rspamd; nothing is learned"),
-        *(_rspamd, "read", (200, contract.RspamdReply)),
+        "POST /checkv2",
+        _rspamd,
+        (200, contract.RspamdReply),
         problems=(400, 404, 413, 415, 422, 503),
         raw="application/octet-stream",
     ),
     Operation(
-        *("GET", "/v2", "The server (Open Inference Protocol)"),
-        *(_server, "read", (200, contract.ServerMetadata)),
+        "GET /v2",
+        _server,
+        (200, contract.ServerMetadata),
     ),
     Operation(
-        *("GET", "/v2/health/live", "Whether the process answers (Open Inference Protocol)"),
-        *(_live, "read", (200, dict[str, bool])),
+        "GET /v2/health/live",
+        _live,
+        (200, dict[str, bool]),
     ),
     Operation(
-        *("GET", "/v2/health/ready", "Whether there is a model (Open Inference Protocol)"),
-        *(_ready, "read", (200, dict[str, bool])),
+        "GET /v2/health/ready",
+        _ready,
+        (200, dict[str, bool]),
         problems=(503,),
     ),
     Operation(
-        *("GET", "/v2/models/{name}", "The tensors of the model (Open Inference Protocol)"),
-        *(_metadata, "read", (200, contract.ModelMetadata)),
+        "GET /v2/models/{name}",
+        _metadata,
+        (200, contract.ModelMetadata),
         parameters=(_NAME,),
         problems=(404, 503),
     ),
     Operation(
-        *("GET", "/v2/models/{name}/ready", "Whether it is ready (Open Inference Protocol)"),
-        *(_model_ready, "read", (200, dict[str, Any])),
+        "GET /v2/models/{name}/ready",
+        _model_ready,
+        (200, dict[str, Any]),
         parameters=(_NAME,),
         problems=(404, 503),
     ),
     Operation(
-        *("POST", "/v2/models/{name}/infer", "Predict by tensors (Open Inference Protocol)"),
-        *(_infer, "read", (200, contract.InferResponse)),
+        "POST /v2/models/{name}/infer",
+        _infer,
+        (200, contract.InferResponse),
         accepts=contract.InferRequest,
         parameters=(_NAME,),
         problems=(400, 404, 413, 415, 503),

@@ -11,14 +11,16 @@ import msgspec
 from starlette.responses import Response
 
 from consumers.api.contract import InferError, Problem
+from consumers.web.refusal import RefusedError
 
 __all__ = ["MEDIA_TYPE", "ProblemError", "by_protocol", "respond"]
 
 MEDIA_TYPE = "application/problem+json"
+COUNTED = {408: "slow", 429: "requests"}  # by status, as in the metric
 
 
-class ProblemError(Exception):
-    """A request that is not answered as asked.
+class ProblemError(RefusedError):
+    """A request of the API that is not answered as asked.
 
     Parameters
     ----------
@@ -35,9 +37,8 @@ class ProblemError(Exception):
     def __init__(
         self, status: int, detail: str, headers: dict[str, str] | None = None, **members: object
     ) -> None:
-        super().__init__(detail)
-        self.status, self.detail = status, detail
-        self.headers, self.members = headers or {}, members
+        super().__init__(status, detail, headers, counted=COUNTED.get(status, ""))
+        self.members = members
 
 
 def by_protocol(path: str) -> bool:
@@ -45,7 +46,7 @@ def by_protocol(path: str) -> bool:
     return path == "/v2" or path.startswith("/v2/")
 
 
-def respond(error: ProblemError, path: str) -> Response:
+def respond(error: RefusedError, path: str) -> Response:
     """The response to the request with this path.
 
     Examples
@@ -60,5 +61,6 @@ def respond(error: ProblemError, path: str) -> Response:
         body = msgspec.json.encode(InferError(error.detail))
         return Response(body, error.status, headers, "application/json")
     title = HTTPStatus(error.status).phrase
-    body = msgspec.json.encode(Problem(title, error.status, error.detail, **error.members))  # type: ignore[arg-type]
+    members = error.members if isinstance(error, ProblemError) else {}
+    body = msgspec.json.encode(Problem(title, error.status, error.detail, **members))  # type: ignore[arg-type]
     return Response(body, error.status, headers, MEDIA_TYPE)

@@ -24,14 +24,13 @@ from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
 from consumers.api.api import Api
-from consumers.api.permission import Permission, with_tokens
 from consumers.api.published import Beat, OwnShard, ParentShard, Published, status_of
-from consumers.api.routes import routes, unmatched
+from consumers.api.routes import handlers, refusal
 from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.shard.answer import ModelCopy
-from consumers.web.access import load_web_config
+from consumers.web.access import access_of
 from consumers.web.app import Server, plain_application
 from consumers.web.status_feed import StatusFeed
 
@@ -186,21 +185,10 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
 
     opened = partial(log_of, config)
 
-    http = config.http
     try:
-        access = None if http.web_config is None else load_web_config(http.web_config)
-        closed = access is not None and access.closed
         api = Api(config, published, opened)
-        permission = Permission(config.serve, loopback=http.loopback, closed=closed)
-        app = plain_application(config.name, routes(config, api, permission), unmatched)
-        server = Server(
-            app,
-            http.host,
-            on,
-            access,
-            http.allowed_hosts,
-            lambda guard: with_tokens(guard, config.serve),
-        )
+        app = plain_application(config.name, access_of(config), handlers(config, api), refusal)
+        server = Server(app, config.http.host, on)
         _, port = server.start()
     except Exception as error:
         pipe.send(f"{error}")

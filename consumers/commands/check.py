@@ -62,7 +62,11 @@ def counted_wrong(problems: int) -> str:
 
 def inspect(settings: Config, config: Path, report: Report, *, create: bool = False) -> None:
     """Add what can be found without running the service."""
+    from consumers.config import exposed_secrets
+
     report.fine("config", f"{config}, name {settings.name}")
+    for line in exposed_secrets(config):
+        report.note("secrets", line)
     _check_model(settings, report)
     _show_rules(settings, report)
     _check_sources(settings, report)
@@ -321,7 +325,7 @@ def _check_snapshots(config: Config, report: Report) -> None:
 def _check_http(config: Config, report: Report) -> None:
     if not config.http.enabled or config.http.web_config is None:
         return
-    from consumers.web.access import load_web_config
+    from consumers.web.web_config import load_web_config
 
     try:
         load_web_config(config.http.web_config)

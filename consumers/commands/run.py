@@ -116,16 +116,13 @@ def _serve(
     from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.cluster.orphans import end_orphans
-    from consumers.config import load
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build, build_model
-    from consumers.telemetry.log import configure
     from consumers.telemetry.supervisor import notifying
 
-    config = load(file)
-    configure(config.telemetry.log, config.telemetry.level)
+    config = _configured(file)
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
     build_model(config)  # report a wrong parameter before anything is opened
@@ -173,6 +170,18 @@ def _serve(
             group = ShardGroup(config, opened, member, stop, **first)
             serving.begin(group, group.followed_feeds)
             group.run()
+
+
+def _configured(file: Path) -> Config:
+    """The configuration. From here on the log is as it says."""
+    from consumers.config import exposed_secrets, load
+    from consumers.telemetry.log import configure
+
+    config = load(file)
+    configure(config.telemetry.log, config.telemetry.level)
+    for line in exposed_secrets(file):
+        log.warning("%s", line)
+    return config
 
 
 def _fleet(
@@ -402,21 +411,19 @@ def served(
     """The HTTP server; yields its URL, or None if it is disabled. `followed` returns the models of
     the shards that other processes run."""
     from consumers.api.api import Api
-    from consumers.api.permission import Permission, with_tokens
     from consumers.api.process import ServingProcess
     from consumers.api.published import OwnShard, Published
-    from consumers.api.routes import routes, unmatched
+    from consumers.api.routes import handlers, refusal
     from consumers.config.log import log_of
-    from consumers.web.access import load_web_config
+    from consumers.web.access import access_of
     from consumers.web.app import Server, application
+    from consumers.web.refusal import as_text
 
     http, serve = config.http, config.serve
     if not http.enabled:
         yield None
         return
-    access = None if http.web_config is None else load_web_config(http.web_config)
-    closed = access is not None and access.closed
-    open_to_all = not http.loopback and not closed
+    access = access_of(config)
 
     opened = partial(log_of, config)
 
@@ -428,30 +435,28 @@ def served(
         return {n: OwnShard(config.name, n, feed) for n, feed in models().items()}
 
     api = Api(config, published, opened)
-    permission = Permission(serve, loopback=http.loopback, closed=closed)
     here = serve.enabled and serve.port is None
     app = application(
         runner.registry,
         runner.health,
         name=config.name,
         status_feeds=runner.status_feeds,
-        bytes_of_dead=not open_to_all,
-        more=routes(config, api, permission) if here else (),
-        unmatched=unmatched if here else None,
+        access=access,
+        more=handlers(config, api) if here else {},
+        respond=refusal if here else as_text,
     )
-    passing = partial(with_tokens, config=serve)
-    server = Server(app, http.host, http.port, access, http.allowed_hosts, passing)
+    server = Server(app, http.host, http.port)
     host, port = server.start()
-    if open_to_all:
+    if not access.known:
         log.warning(
-            "EVERY CLIENT THAT REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND "
-            "PREDICTIONS ON ITS PAGE: [http] host is not loopback, and there is no password; set "
-            "[http] web_config, or host 127.0.0.1",
+            "EVERY CLIENT THAT REACHES %s:%d CAN READ ITS METRICS, AND THE %s ON ITS PAGE: [http] "
+            "host is not loopback, and there is no password; set [http] web_config, or host "
+            "127.0.0.1",
             host,
             port,
+            "IDS, LABELS AND PREDICTIONS" if access.predictions else "SCORES AND LABELS",
         )
-    tls = access is not None and access.tls is not None
-    scheme = "https" if tls else "http"
+    scheme = "http" if access.tls is None else "https"
     with ExitStack() as opened_here:
         opened_here.callback(api.close)
         opened_here.callback(server.stop)

@@ -4,7 +4,7 @@
 """
 
 from consumers.config.identity import identity_difference, relearnable
-from consumers.config.load import load, parse
+from consumers.config.load import exposed_secrets, load, parse
 from consumers.config.model import Config
 from consumers.config.sample import InferredField, infer, schema_of
 from consumers.config.units import duration_ms
@@ -13,6 +13,7 @@ __all__ = [
     "Config",
     "InferredField",
     "duration_ms",
+    "exposed_secrets",
     "identity_difference",
     "infer",
     "load",

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import stat
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
@@ -26,7 +28,7 @@ from consumers.config.model import Config
 from consumers.config.units import shown_url, shown_urls, url_secrets
 from consumers.transports.registry import local_path
 
-__all__ = ["load", "message", "parse", "read_text", "section_of"]
+__all__ = ["exposed_secrets", "load", "message", "parse", "read_text", "section_of"]
 
 # Section and key of each secret outside of [kafka].
 SECRETS = (
@@ -36,6 +38,8 @@ SECRETS = (
     ("registry", "password"),
     ("registry", "token"),
 )
+
+_POINTER = re.compile(r"\$\{(env|file):(.+)\}")
 
 # By pydantic's error types. For the other types pydantic's message is used.
 _EXPECTED = {
@@ -172,6 +176,24 @@ def read_text(path: Path, what: str, remedy: str) -> str:
         ) from None
 
 
+def exposed_secrets(path: Path) -> list[str]:
+    """The files of secrets in a configuration that every user of this machine can read, each as a
+    line of what to do. The configuration was read before.
+    """
+    lines = []
+    for section, table in tomllib.loads(read_text(path, "config file", "correct the path")).items():
+        for key, value in table.items() if isinstance(table, dict) else ():
+            found = _POINTER.fullmatch(value) if isinstance(value, str) else None
+            if found is None or found[1] != "file":
+                continue
+            file = path.parent / _home(found[2])
+            with suppress(OSError):  # it was there a moment ago
+                if file.stat().st_mode & stat.S_IROTH:
+                    what = f"{file}, which [{section}] {key} names"
+                    lines.append(f"every user of this machine can read {what}; chmod 600 it")
+    return lines
+
+
 def _anchored(config: Config, directory: Path) -> Config:
     snapshots = config.snapshots.model_copy(
         update={"directory": directory / _home(config.snapshots.directory)}
@@ -209,7 +231,7 @@ def _pointed(
     """`value`, or what it points to, wrapped as a Secret if it must not be shown."""
     where = f"{source}: [{section}] {key}"
     secret = secret_key(key) if secret is None else secret
-    pointer = isinstance(value, str) and re.fullmatch(r"\$\{(env|file):(.+)\}", value)
+    pointer = isinstance(value, str) and _POINTER.fullmatch(value)
     if not pointer:
         if secret or (isinstance(value, str) and without_login(value) != value):
             if isinstance(value, str) and re.fullmatch(r"\$\{\w+\}", value):

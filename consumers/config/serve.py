@@ -45,8 +45,9 @@ class ServeConfig(Section):
     read_token: Token | None = Field(
         default=None,
         description="Bearer token for predictions, as `${env:NAME}` or `${file:PATH}`, at least "
-        "16 characters. Default none: on loopback, or with the logins or client certificates of "
-        "`[http] web_config`, requests need no token; elsewhere they are refused.",
+        "16 characters. It opens neither the page nor the metrics. Default none: on loopback, or "
+        "with the logins or client certificates of `[http] web_config`, requests need no token; "
+        "elsewhere they are refused.",
     )
     write_token: Token | None = Field(
         default=None,

@@ -40,10 +40,11 @@ __all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "REFUSALS", "
 EXEMPLARS_OF = "headwater_dead_letters_total"  # by the last label, the reason
 EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numbers included
 # Reasons of rejected requests: too many pages, connections, questions to the model or logins to
-# check; a head that is too long; a Host that is not allowed; a missing or wrong password.
+# check; a head that is too long; a Host that is not allowed; a page of another site; a missing or
+# wrong password or token.
 REFUSALS = (
-    *("pages", "connections", "questions", "logins", "head", "host", "password"),
-    *("slow", "requests"),
+    *("pages", "connections", "questions", "logins", "head", "host", "origin", "password"),
+    *("token", "slow", "requests"),
 )
 MOST_FIELDS = 100  # fields with their own series
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -524,9 +525,10 @@ page is generated from `consumers/telemetry/metrics.py`.
   (the last 1,000 predictions that waited and were labelled). Subtract it from the estimate for a
   better one. Neither notices a change in how classes depend on features.
 - `reason` of `headwater_http_refused_total` is `pages`, `questions` (explanations for the page),
-  `connections` (closed for newer ones), `head` (too long), `host` (not allowed), `password`
-  (missing or wrong), `logins` (too many waiting), `requests` (429 of the API) or `slow` (a body
-  that did not arrive in 8 s, 408).
+  `connections` (closed for newer ones), `head` (too long, or two lengths of a body), `host` (not
+  allowed), `origin` (a page of another site), `password` and `token` (missing or wrong,
+  [routes.md](routes.md)), `logins` (too many waiting), `requests` (429 of the API) or `slow` (a
+  body that did not arrive in 8 s, 408).
 - `model` is the name in predictions: the service's name for `[model]`, or a challenger's name.
   `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
   or `uncorrected`. Challengers have a confusion matrix only with `[telemetry]

@@ -1,165 +1,170 @@
-"""Access control: Prometheus' web-config file -> a TLS context and passwords.
+"""Who may call a route: judged by its row of the table, for each request.
 
-The format is that of the exporter-toolkit, so that one file serves every exporter of a site. An
-unsupported key is an error, never ignored. As in the toolkit, the password protects every page,
-`/healthz` too. No message shows a password or hash.
+Rule: a token opens the routes of the API and nothing else. Without one, a request needs a login
+where there are logins, else a Host that is no foreign name; it must not come from a page of another
+site; and the needs of its route must be met.
 """
 
 from __future__ import annotations
 
-import re
+import hmac
 import ssl
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
 
-from pydantic import BeforeValidator, Field, ValidationError
+from starlette.requests import Request
 
-from consumers.base.errors import ConfigError
-from consumers.config.load import message, read_text
-from consumers.config.sections import Section
+from consumers.config import Config
+from consumers.web.hosts import AllowedHosts, of_another_site
+from consumers.web.logins import Logins
+from consumers.web.refusal import RefusedError
+from consumers.web.routes import ANY, NEEDS, RouteSpec
+from consumers.web.web_config import WebConfig, load_web_config
 
-__all__ = ["WebConfig", "load_web_config"]
-
-
-def _hash(value: object) -> str:
-    # The value may be a password in the clear, so the message does not repeat it.
-    if isinstance(value, str) and (
-        found := re.fullmatch(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}", value)
-    ):
-        if 4 <= int(found[1]) <= 16:
-            return value
-        raise ValueError("expected a bcrypt cost of 4 to 16, got another; 10 is usual")
-    raise ValueError(
-        "expected a bcrypt hash ($2y$…), got something else; `htpasswd -nBC 10 NAME` makes one"
-    )
+__all__ = ["Access", "access_of"]
 
 
-class _Tls(Section):
-    cert_file: Annotated[str, Field(min_length=1)]
-    key_file: Annotated[str, Field(min_length=1)]
-    client_auth_type: Literal[
-        "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
-    ] = "NoClientCert"
-    client_ca_file: str | None = None
-    min_version: Literal["TLS12", "TLS13"] = "TLS12"
-
-
-class _File(Section):
-    tls_server_config: _Tls | None = None
-    basic_auth_users: dict[
-        Annotated[str, Field(min_length=1, pattern=r"^[^:]+$")],
-        Annotated[str, BeforeValidator(_hash)],
-    ] = Field(default_factory=dict)
-
-
-class WebConfig:
-    """A web-config file that was read.
+class Access:
+    """Checks each request of one server.
 
     Parameters
     ----------
+    local
+        Whether only this machine reaches the server.
+    web
+        Logins and TLS; None without.
+    hosts
+        Allowed host names, in addition to addresses and loopback names.
+    read_token, write_token
+        The bearer tokens of the API; None: there is no such token.
+
+    Attributes
+    ----------
     tls
-        The TLS context of the server; None without TLS.
-    users
-        Name to bcrypt hash; empty: no password.
+        The server's side of TLS; None without TLS.
+    known
+        Whether every client is a program of this machine, or has a login or a certificate.
+    predictions
+        Whether every client may see predictions and their ids.
+
+    Examples
+    --------
+    >>> Access().known, Access(local=False).known
+    (True, False)
     """
 
-    def __init__(self, tls: ssl.SSLContext | None, users: Mapping[str, str]) -> None:
-        self.tls = tls
-        self.users = dict(users)
+    def __init__(
+        self,
+        *,
+        local: bool = True,
+        web: WebConfig | None = None,
+        hosts: Iterable[str] = (),
+        read_token: str | None = None,
+        write_token: str | None = None,
+    ) -> None:
+        self._local = local
+        self.tls: ssl.SSLContext | None = None if web is None else web.tls
+        self.known = local or (web is not None and web.closed)
+        self.predictions = self.known or read_token is None
+        self._tokens = {"read": read_token, "write": write_token}
+        self._logins = Logins(web.users) if web is not None and web.users else None
+        # With TLS the certificate does not match a foreign name; a login is not sent to it.
+        plain = self._logins is None and self.tls is None
+        self._hosts = AllowedHosts(hosts) if plain else None
 
-    @property
-    def closed(self) -> bool:
-        """Whether it authenticates clients, by a password or by their certificates."""
-        required = self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
-        return bool(self.users) or required
+    def close(self) -> None:
+        """End the delay of answers to wrong logins; in the server's thread."""
+        if self._logins is not None:
+            self._logins.close()
 
+    async def check(self, row: RouteSpec, request: Request) -> None:
+        """Return for a request that may be answered; RefusedError for another."""
+        headers = request.headers
+        needs = row.recording if row.recording and _records(request) else row.needs
+        given = _bearer(headers.get("authorization", ""))
+        if not self._opens(needs[0], given):
+            if self._logins is not None:
+                connection = request.scope["state"]["connection"]
+                await self._logins.check(headers.get("authorization", ""), connection)
+            if self._hosts is not None:
+                self._hosts.check(headers.get("host"))
+            if of_another_site(request.method, headers):
+                raise RefusedError(
+                    403,
+                    "expected a program or the page of the service, got a page of another site; "
+                    "ask from a program, or with a token",
+                    counted="origin",
+                )
+            for need in needs:
+                self._check(need, given)
+        _check_type(row, headers.get("content-type", ""))
+        request.scope["state"]["admit"]()
 
-def load_web_config(path: Path) -> WebConfig:
-    """Read a web-config file; certificates are read once, here.
+    def _opens(self, need: str, given: str) -> bool:
+        """Whether a token opens a need."""
+        tokens = [self._tokens[name] for name in NEEDS[need].tokens]
+        return any(token is not None and _same(given, token) for token in tokens)
 
-    Raises
-    ------
-    ConfigError
-        The file, or one it names, cannot be used; or the extra `web` is not installed.
-    """
-    try:
-        import bcrypt  # noqa: F401
-        import yaml
-    except ImportError as error:
-        raise ConfigError(
-            f"[http] web_config needs {error.name}, which is not installed; "
-            "pip install 'headwater[web]'"
-        ) from None
-    text = read_text(path, "[http] web_config", "correct the path, relative to the configuration")
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:  # its message quotes the lines with the hashes
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        raise ConfigError(f"{path}: expected YAML, got something else{where}; correct it") from None
-    try:
-        file = _File.model_validate({} if raw is None else raw)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        raise ConfigError("\n".join(f"{path}: {_line(dict(each))}" for each in details)) from None
-    if file.tls_server_config is None and not file.basic_auth_users:
-        raise ConfigError(
-            f"{path}: expected tls_server_config or basic_auth_users, got neither; add one, or "
-            "remove [http] web_config"
+    def _check(self, name: str, given: str) -> None:
+        """Raise RefusedError unless a need is met, for a request that passed the other checks."""
+        need = NEEDS[name]
+        asked = any(self._tokens[token] is not None for token in need.tokens)
+        met = {"anyone": True, "known": self.known, "local": self._local}[need.others]
+        if (met and not (asked and need.closes)) or self._opens(name, given):
+            return
+        key = f"[serve] {need.tokens[0]}_token"
+        if asked:
+            raise RefusedError(
+                401,
+                f"expected the bearer token of {key}, got another or none; send the header "
+                "Authorization: Bearer TOKEN",
+                {"www-authenticate": "Bearer"},
+                counted="token",
+            )
+        raise RefusedError(
+            403,
+            f"expected {key} in the configuration, because others reach this port; set it",
+            counted="token",
         )
-    tls = None if file.tls_server_config is None else _context(path, file.tls_server_config)
-    return WebConfig(tls, file.basic_auth_users)
 
 
-def _line(detail: dict[str, Any]) -> str:
-    where = ".".join(str(part) for part in detail["loc"] if part != "[key]") or "the file"
-    if detail["type"] == "extra_forbidden":
-        return f"{where}: not supported; remove it"
-    if detail["type"] == "missing":
-        return f"{where}: required, but missing"
-    if detail["loc"][:1] == ("basic_auth_users",) and detail["type"] != "value_error":
-        return "basic_auth_users: expected names without ':', each with a bcrypt hash; correct it"
-    return f"{where}: {message(detail)}"  # type: ignore[arg-type]
-
-
-def _context(path: Path, tls: _Tls) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls13 = tls.min_version == "TLS13"
-    context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls13 else ssl.TLSVersion.TLSv1_2
-
-    def beside(name: str) -> Path:
-        return path.parent / name
-
-    _read(
-        path,
-        "cert_file and key_file",
-        # An empty password, because without one OpenSSL asks at the terminal.
-        lambda: context.load_cert_chain(beside(tls.cert_file), beside(tls.key_file), password=""),
+def access_of(config: Config) -> Access:
+    """The access to the server of a service. ConfigError if its web-config file cannot be used."""
+    http, serve = config.http, config.serve
+    return Access(
+        local=http.loopback,
+        web=None if http.web_config is None else load_web_config(http.web_config),
+        hosts=(http.host, *http.allowed_hosts),
+        read_token=serve.read_token,
+        write_token=serve.write_token,
     )
-    wanted = tls.client_auth_type != "NoClientCert"
-    if wanted != (tls.client_ca_file is not None):
-        raise ConfigError(
-            f"{path}: tls_server_config: expected client_ca_file and a client_auth_type other "
-            "than NoClientCert together, got one of them; add the other"
+
+
+def _records(request: Request) -> bool:
+    """Whether the query asks to write; a value that is no truth value does."""
+    return request.query_params.get("record", "false").lower() not in ("false", "0")
+
+
+def _check_type(row: RouteSpec, content_type: str) -> None:
+    """Raise RefusedError if the body has another type than the route takes."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if row.takes and ANY not in row.takes and kind not in row.takes:
+        expected = " or ".join(row.takes)
+        raise RefusedError(
+            415, f"expected Content-Type {expected}, got {kind[:100] or 'none'!r}; set it"
         )
-    if tls.client_ca_file is not None:
-        authority = beside(tls.client_ca_file)
-        _read(path, "client_ca_file", lambda: context.load_verify_locations(authority))
-        required = tls.client_auth_type == "RequireAndVerifyClientCert"
-        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    return context
 
 
-def _read(path: Path, what: str, load: Callable[[], object]) -> None:
-    try:
-        load()
-    except ssl.SSLError as error:
-        raise ConfigError(
-            f"{path}: tls_server_config: expected a certificate in PEM, and its key without a "
-            f"password, in {what}, OpenSSL: {error.reason or 'that it found none'}; correct it"
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: tls_server_config: cannot read {what} ({error.strerror}); correct it"
-        ) from None
+def _bearer(header: str) -> str:
+    """The token of an Authorization header; empty without one.
+
+    Examples
+    --------
+    >>> _bearer("Bearer abc"), _bearer("bearer  abc "), _bearer("Basic abc")
+    ('abc', 'abc', '')
+    """
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())

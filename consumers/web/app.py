@@ -1,7 +1,8 @@
-"""The HTTP server: the live page, `/metrics`, `/healthz`, `/readyz`.
+"""The HTTP server: the live page, `/metrics`, `/healthz`, `/readyz`, and what `consumers.api` adds.
 
 It runs in its own thread and handles no signals. It sees only a registry and a `Health`, both of
-immutable values, so no request can change or delay a learner. Only GET and HEAD are allowed.
+immutable values, so no request can change or delay a learner. Each route has a row in the table of
+`consumers.web.routes`, and each request is checked by it before its handler is called.
 """
 
 from __future__ import annotations
@@ -9,39 +10,39 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import client
-from typing import Any
 
 import msgspec
 import uvicorn
 from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
-from consumers.web.access import WebConfig
+from consumers.web.access import Access
 from consumers.web.connections import Connections, places
 from consumers.web.exposition import Exposition
 from consumers.web.gate import Gated
-from consumers.web.hosts import AllowedHosts, AnyHost
-from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
-from consumers.web.logins import Logins
-from consumers.web.page import Page, PageCollector
+from consumers.web.limits import HEAD_BYTES, Front, Limited
+from consumers.web.page import Handler, Page, PageCollector
+from consumers.web.refusal import RefusedError, UnmatchedError, as_text
+from consumers.web.routes import ROUTES, UNMATCHED
 from consumers.web.status_feed import StatusFeed
 
-__all__ = ["Server", "application"]
+__all__ = ["Server", "application", "plain_application"]
 
 STOP_SECONDS = 5.0
 ASK_SECONDS = 1.0  # timeout of the question to the server that has the port
 ANSWER_BYTES = 4 * 2**20  # limit of its answer; a status document is far smaller
 
-
-Unmatched = Callable[[Request, Exception], Awaitable[Response]]
+# Answers a request that is refused.
+Respond = Callable[[Request, RefusedError], Response]
 
 
 class _Named(msgspec.Struct):
@@ -59,9 +60,9 @@ def application(
     *,
     name: str = "headwater",
     status_feeds: Callable[[], Mapping[int, StatusFeed]] = dict,
-    bytes_of_dead: bool = True,
-    more: Sequence[BaseRoute] = (),
-    unmatched: Unmatched | None = None,
+    access: Access | None = None,
+    more: Mapping[str, Handler] | None = None,
+    respond: Respond = as_text,
 ) -> Starlette:
     """The application.
 
@@ -75,14 +76,14 @@ def application(
         The service's name, for the page.
     status_feeds
         The status feeds of the shards that this process runs, by number; the page shows them.
-    bytes_of_dead
-        Whether the page also shows the first bytes of dead letters.
+    access
+        Who may call what; None: every program of this machine, everything.
     more
-        Further routes.
-    unmatched
-        Answers requests whose path or method no route has; None: as text.
+        Further handlers, by the name of their row in `ROUTES`.
+    respond
+        Answers requests that are refused.
     """
-
+    access = access or Access()
     exposition = Exposition(registry)
 
     async def metrics(request: Request) -> Response:
@@ -97,34 +98,76 @@ def application(
         now = health()
         return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
 
-    page = Page(name, health, status_feeds, bytes_of_dead=bytes_of_dead)
-    registry.register(PageCollector(page))
-    app = Starlette(
-        routes=[
-            *page.routes(),  # a Route without methods allows GET and HEAD only
-            Route("/metrics", metrics),
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            *more,
-        ],
-        exception_handlers=_handlers(unmatched),
+    page = Page(
+        *(name, health, status_feeds), contents=access.known, predictions=access.predictions
     )
-    app.state.page = page
-    return app
+    registry.register(PageCollector(page))
+    handlers: dict[str, Handler] = {
+        **page.handlers(),
+        "GET /metrics": metrics,
+        "GET /healthz": healthz,
+        "GET /readyz": readyz,
+        **(more or {}),
+    }
+    return _assembled(handlers, page, access, respond)
 
 
 _FRESH = {"cache-control": "no-store"}
 
 
-def _handlers(unmatched: Unmatched | None) -> dict[Any, Unmatched]:
-    return {} if unmatched is None else {HTTPException: unmatched}
+def plain_application(
+    name: str, access: Access, handlers: Mapping[str, Handler], respond: Respond
+) -> Starlette:
+    """An application of these handlers, without pages and metrics. See `application`."""
+    page = Page(name, lambda: Health("live"), dict)  # it has no route, and counts refusals
+    return _assembled(handlers, page, access, respond)
 
 
-def plain_application(name: str, routes: Sequence[BaseRoute], unmatched: Unmatched) -> Starlette:
-    """An application of these routes, without pages and metrics. See `application`."""
-    app = Starlette(routes=routes, exception_handlers=_handlers(unmatched))
-    app.state.page = Page(name, lambda: Health("live"), dict)  # no route: it counts refusals
+def _assembled(
+    handlers: Mapping[str, Handler], page: Page, access: Access, respond: Respond
+) -> Starlette:
+    """The routes of these handlers, each with the access of its row."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RefusedError)  # noqa: S101  it is installed for these
+        if error.counted:
+            page.refused[error.counted] += 1
+        return respond(request, error)
+
+    async def unmatched(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101  it is installed for these
+        try:
+            await access.check(UNMATCHED, request)
+        except RefusedError as first:
+            return await refused(request, first)
+        return respond(request, UnmatchedError(error.status_code, error.detail, error.headers))
+
+    app = Starlette(
+        routes=[_route(name, handler, access) for name, handler in handlers.items()],
+        exception_handlers={HTTPException: unmatched, RefusedError: refused},
+    )
+    app.router.redirect_slashes = False  # no answer without a check
+    app.state.page, app.state.access = page, access
     return app
+
+
+def _route(name: str, handler: Handler, access: Access) -> Route:
+    row = ROUTES[name]
+
+    async def checked(request: Request) -> Response:
+        await access.check(row, request)
+        return await handler(request)
+
+    return Route(row.path.replace("{id}", "{id:id}"), checked, methods=[row.method])
+
+
+class _AnyId(StringConvertor):
+    """An id may have any characters, also a slash (`%2F` is decoded before) and line breaks."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("id", _AnyId())
 
 
 class Server:
@@ -138,12 +181,6 @@ class Server:
         Address to listen on.
     port
         Port to listen on; 0 takes a free one.
-    access
-        Access control and TLS; None allows every client.
-    names
-        Allowed host names, in addition to addresses and loopback names.
-    passing
-        Makes the guard of all requests from that of pages.
 
     Examples
     --------
@@ -153,26 +190,15 @@ class Server:
     >>> server.stop()
     """
 
-    def __init__(
-        self,
-        app: Starlette,
-        host: str,
-        port: int,
-        access: WebConfig | None = None,
-        names: Sequence[str] = (),
-        passing: Callable[[Guard], Guard] = lambda guard: guard,
-    ) -> None:
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
         self._app = app
         self._host = host
         self._port = port
+        self._access: Access = app.state.access
         refused = app.state.page.refused
-        tls = None if access is None else access.tls
-        self._logins = Logins(access.users, refused) if access and access.users else None
-        guard: Guard = self._logins or (AnyHost() if tls else AllowedHosts((host, *names), refused))
-        connections = Connections(places(), refused)
         self._uvicorn = Gated(
             uvicorn.Config(
-                Front(app, passing(guard), connections, refused),
+                Front(app, refused),
                 loop="asyncio",
                 http=Limited,
                 h11_max_incomplete_event_size=HEAD_BYTES,
@@ -184,8 +210,8 @@ class Server:
                 server_header=False,
                 timeout_graceful_shutdown=1,
             ),
-            tls,
-            connections,
+            self._access.tls,
+            Connections(places(), refused),
         )
         self._thread: threading.Thread | None = None
 
@@ -210,8 +236,7 @@ class Server:
         """Finish open requests and end; does nothing if it does not run."""
         if self._thread is not None:
             self._app.state.page.close()  # its streams do not end by themselves
-            if self._logins is not None:
-                self._uvicorn.call(self._logins.close)
+            self._uvicorn.call(self._access.close)
             self._uvicorn.should_exit = True
             self._thread.join(STOP_SECONDS)
             self._thread = None

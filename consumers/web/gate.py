@@ -204,5 +204,8 @@ class Gated(uvicorn.Server):
             self._connections,
             config=self.config,
             server_state=self.server_state,
-            app_state={"connection": connection},
+            app_state={
+                "connection": connection,
+                "admit": partial(self._connections.admit, connection),
+            },
         )

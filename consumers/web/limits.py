@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,16 +25,13 @@ __all__ = [
     "REQUEST_SECONDS",
     "WRITE_SECONDS",
     "Front",
-    "Guard",
     "Limited",
+    "ambiguous",
     "head_bytes",
     "refuse",
 ]
 
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(/.*)?\Z", re.IGNORECASE | re.DOTALL)
-
-# From the headers and the connection: whether the request is allowed. If not, the guard answers.
-Guard = Callable[[Mapping[bytes, bytes], Connection, Send], Awaitable[bool]]
 
 HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400 or 431
 PIECE_BYTES = 1024  # of a head, parsed one after another
@@ -152,35 +148,29 @@ class Limited(H11Protocol):
 
 
 class Front:
-    """Checks every request: the limit of its head, then the guard.
+    """Checks the head of every request, before it has a route.
 
     Parameters
     ----------
     app
-        Answers admitted requests.
-    guard
-        Rejects a request, answers it and returns False; or returns True.
-    connections
-        The open connections.
+        Answers the others.
     refused
-        Counts, under "head", heads that are too long.
+        Counts, under "head", heads that are too long, or say two lengths of the body.
     """
 
-    def __init__(
-        self, app: ASGIApp, guard: Guard, connections: Connections, refused: Counter[str]
-    ) -> None:
-        self._app, self._guard, self._refused = app, guard, refused
-        self._connections = connections
+    def __init__(self, app: ASGIApp, refused: Counter[str]) -> None:
+        self._app, self._refused = app, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request to the application, or reject it."""
-        connection: Connection = scope["state"]["connection"]
         _make_relative(scope)
         if head_bytes(scope) > HEAD_BYTES:
             self._refused["head"] += 1
             await refuse(send, 431, f"expected a head of up to {HEAD_BYTES} bytes; send less\n")
-        elif await self._guard(dict(scope["headers"]), connection, send):
-            self._connections.admit(connection)
+        elif ambiguous(scope):
+            self._refused["head"] += 1
+            await refuse(send, 400, "expected one length of the body, got two; send one\n")
+        else:
             await self._app(scope, receive, send)
 
 
@@ -205,17 +195,35 @@ def _make_relative(scope: Scope) -> None:
     scope["headers"] = [(b"host", host), *others]
 
 
+def ambiguous(scope: Scope) -> bool:
+    """Whether a proxy may see another end of the request: two requests could be one to it.
+
+    RFC 9112, 6.1 and 6.3: a length beside a transfer coding, or a coding in HTTP/1.0, can be an
+    attempt to smuggle a request.
+
+    Examples
+    --------
+    >>> chunked, length = (b"transfer-encoding", b"chunked"), (b"content-length", b"4")
+    >>> [ambiguous({"http_version": "1.1", "headers": each})
+    ...  for each in ([chunked], [length], [length, chunked])]
+    [False, False, True]
+    """
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in names:
+        return False
+    return b"content-length" in names or scope["http_version"] == "1.0"
+
+
 def head_bytes(scope: Scope) -> int:
     """The bytes of a request's line and headers, without insignificant spaces."""
     headers = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     return len(scope["raw_path"]) + len(scope["query_string"]) + headers + 16
 
 
-async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+async def refuse(send: Send, status: int, why: str) -> None:
     """Answer with one line and close the connection."""
     body = why.encode()
     every = [
-        *headers,
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),

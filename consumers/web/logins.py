@@ -13,13 +13,11 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping
 
-from starlette.types import Send
-
 from consumers.web.connections import Connection
-from consumers.web.limits import refuse
+from consumers.web.refusal import CLOSES, RefusedError
 
 __all__ = ["Logins"]
 
@@ -36,7 +34,7 @@ SLOWER, SLOWEST_SECONDS = 200, 30.0
 
 
 class Logins:
-    """Answers 401 unless a request names a user with the right password.
+    """Refuses with 401 unless a request names a user with the right password.
 
     The right logins and at most `REMEMBERED` wrong ones are remembered, as keyed hashes. A user who
     logged in once does not wait for clients that guess, and their guesses do not evict it. An
@@ -46,15 +44,11 @@ class Logins:
     ----------
     users
         Name to bcrypt hash, at least one.
-    refused
-        Counts, under "password", requests without a right login, and under "logins" those that
-        were not checked because too many waited.
     """
 
-    def __init__(self, users: Mapping[str, str], refused: Counter[str]) -> None:
+    def __init__(self, users: Mapping[str, str]) -> None:
         self._users = {name.encode(): hashed.encode() for name, hashed in users.items()}
         self._any = next(iter(self._users.values()))
-        self._refused = refused
         self._key = secrets.token_bytes(32)
         self._right: set[bytes] = set()  # one per user: a hash has one password
         self._wrong: OrderedDict[bytes, None] = OrderedDict()
@@ -65,21 +59,16 @@ class Logins:
         """End the delay of all answers; in the server's thread."""
         self._closed.set()
 
-    async def __call__(
-        self, headers: Mapping[bytes, bytes], connection: Connection, send: Send
-    ) -> bool:
-        """Whether the request is allowed; if not, it is answered here."""
-        right = await self._judged(headers.get(b"authorization", b""), connection)
+    async def check(self, header: str, connection: Connection) -> None:
+        """Raise RefusedError unless an Authorization header has a right login."""
+        right = await self._judged(header.encode("latin-1", "replace"), connection)
         if right is None:
-            self._refused["logins"] += 1
-            await refuse(
-                send, 429, "too many logins wait to be checked; try again\n", (b"retry-after", b"1")
-            )
-        elif not right:
-            self._refused["password"] += 1
-            basic = (b"www-authenticate", b'Basic realm="headwater", charset="UTF-8"')
-            await refuse(send, 401, "unauthorized\n", basic)
-        return right is True
+            headers = CLOSES | {"retry-after": "1"}
+            why = "too many logins wait to be checked; try again"
+            raise RefusedError(429, why, headers, counted="logins")
+        if not right:
+            basic = {"www-authenticate": 'Basic realm="headwater", charset="UTF-8"'}
+            raise RefusedError(401, "unauthorized", CLOSES | basic, counted="password")
 
     async def _judged(self, header: bytes, connection: Connection) -> bool | None:
         """Whether a login is right; None if it could not be checked in time."""

@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from html import escape
@@ -23,7 +23,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from consumers.base.health import Health
@@ -35,11 +34,13 @@ from consumers.telemetry.spec import ProcessFacts
 from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT
-from consumers.web.status import decoded, explained, observed, published, status, without_bytes
+from consumers.web.status import decoded, explained, observed, published, status, without_records
 from consumers.web.status_feed import SECONDS, StatusFeed
 from consumers.web.strongest import FeatureLists, StrongestFeatures
 
-__all__ = ["MAX_STREAMS", "Page", "PageCollector"]
+__all__ = ["MAX_STREAMS", "Handler", "Page", "PageCollector"]
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 MAX_STREAMS = 128  # open pages; a further one is rejected with 503
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
@@ -76,8 +77,10 @@ class Page:
         Returns the present health.
     status_feeds
         The status feeds of the shards of this process, by number.
-    bytes_of_dead
-        Whether to show the bytes of a dead letter in addition to its position and reason.
+    contents
+        Whether to show contents of records: of dead letters, the names of reporters and keys.
+    predictions
+        Whether to show predictions and their ids.
 
     Attributes
     ----------
@@ -90,8 +93,8 @@ class Page:
 
     Examples
     --------
-    >>> sorted(route.path for route in Page("mail", lambda: None, dict).routes())
-    ['/', '/assets/{key}/{file}', '/events', '/explain', '/features', '/status']
+    >>> len(Page("mail", lambda: None, dict).handlers())
+    6
     """
 
     def __init__(
@@ -100,10 +103,11 @@ class Page:
         health: Callable[[], Health],
         status_feeds: Callable[[], Mapping[int, StatusFeed]],
         *,
-        bytes_of_dead: bool = True,
+        contents: bool = True,
+        predictions: bool = True,
     ) -> None:
         self.name, self._health, self._status_feeds = name, health, status_feeds
-        self._bytes_of_dead = bytes_of_dead
+        self._contents, self._predictions = contents, predictions
         self._files = _files()
         shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
         self._template = Template(shell)
@@ -119,16 +123,16 @@ class Page:
         self._closed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def routes(self) -> list[BaseRoute]:
-        """The routes."""
-        return [
-            Route("/", self._shell),
-            Route("/assets/{key}/{file}", self._asset),
-            Route("/events", self._events),
-            Route("/explain", self._explain),
-            Route("/features", self._features),
-            Route("/status", self._status),
-        ]
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers of its routes, by the names of their rows in `ROUTES`."""
+        return {
+            "GET /": self._shell,
+            "GET /assets/{key}/{file}": self._asset,
+            "GET /events": self._events,
+            "GET /explain": self._explain,
+            "GET /features": self._features,
+            "GET /status": self._status,
+        }
 
     def close(self) -> None:
         """End the streams; called from another thread than the server's."""
@@ -237,8 +241,8 @@ class Page:
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
         document = status(self.name, self._key, _state_and_detail(health), status_feeds, shown, at)
-        if not self._bytes_of_dead:
-            document = without_bytes(document)
+        if not self._contents:
+            document = without_records(document, predictions=self._predictions)
         text = msgspec.json.encode(document)
         for of in (self._made, self._shown, self._strongest):
             for gone in of.keys() - status_feeds.keys():

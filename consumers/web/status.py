@@ -61,7 +61,7 @@ from stream.join.label_delay import DELAY_BOUNDS_MS
 from stream.join.reporters import ReportersView
 from stream.learner.explain import Explanation
 
-__all__ = ["CLASSES", "decoded", "explained", "observed", "published", "status", "without_bytes"]
+__all__ = ["CLASSES", "decoded", "explained", "observed", "published", "status", "without_records"]
 
 CLASSES = 10  # in the confusion matrix, so that it fits a screen
 INPUTS = 20  # listed partitions: those with the largest lag
@@ -106,15 +106,23 @@ def status(
     return Status(service, page, *health, now, lines, full)
 
 
-def without_bytes(document: Status) -> Status:
+def without_records(document: Status, *, predictions: bool) -> Status:
     """The document without the details of dead letters, which quote the record, and without the
-    names of people and of keys."""
+    names of people and of keys. `predictions` stay, with their ids, or do not.
+    """
     shard = document.shard
     if shard is None:
         return document
     dead = [msgspec.structs.replace(each, detail="", value="") for each in shard.dead]
     keys = None if shard.keys is None else msgspec.structs.replace(shard.keys, worst=[])
-    shard = msgspec.structs.replace(shard, dead=dead, reporters=None, keys=keys)
+    shard = msgspec.structs.replace(
+        shard,
+        dead=dead,
+        reporters=None,
+        keys=keys,
+        latest=shard.latest if predictions else [],
+        names_features=False,
+    )
     return msgspec.structs.replace(document, shard=shard)
 
 

@@ -194,7 +194,7 @@ def test_unknown_path_or_method_is_a_problem(client, method, path, status, words
     assert answer.headers["content-type"] == "application/problem+json"
     assert words in answer.json()["detail"]
     assert ("allow" in answer.headers) == (status == 405)
-    assert client.get("/nothing").text == "Not Found"
+    assert client.get("/nothing").text == "Not Found\n"
 
 
 def test_prediction_is_not_missing_while_the_service_starts(tmp_path) -> None:

@@ -139,6 +139,23 @@ def test_compressed_mails_have_the_same_answer(service: Living, header: str) -> 
     assert sent(wide.compress(plain) + wide.flush(), "zstd").status_code == 400
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "message/rfc822", "x", ""])
+def test_content_type_is_not_asked_for_but_no_page_of_another_site_gets_a_verdict(
+    service: Living, kind: str | None
+) -> None:
+    """A browser sends text/plain to any site without asking first; programs send anything."""
+    typed = HEADERS if kind is None else HEADERS | {"Content-Type": kind}
+
+    def sent(more: dict[str, str]) -> int:
+        url, value = f"{service.url}/checkv2", mail(904, spam=True)
+        return httpx.post(url, content=value, headers=typed | more, timeout=PATIENCE).status_code
+
+    assert sent({}) == 200
+    assert sent({"Origin": service.url}) == 200
+    for foreign in ("https://evil.example", "null", "http://localhost:1"):
+        assert sent({"Origin": foreign}) == 403
+
+
 def test_service_of_other_records_says_so(tmp_path: Path) -> None:
     """404, and what to ask instead."""
     with living(tmp_path) as other:

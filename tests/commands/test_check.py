@@ -45,6 +45,42 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
+def test_file_of_a_token_that_others_can_read_is_a_note(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With what to do; a file that only its owner and group can read is none."""
+    text = f'{CONFIG}[serve]\nread_token = "${{file:read}}"\nwrite_token = "${{file:write}}"\n'
+    for name, mode in (("read", 0o644), ("write", 0o640)):
+        Path(name).write_text(name * 5)
+        Path(name).chmod(mode)
+    check(configure(text), create=True)
+    before = [line for line in lines(capsys) if "secrets" in line]
+    Path("read").chmod(0o600)
+    check(configure(text))
+
+    assert before == [
+        "note     secrets: every user of this machine can read read, which [serve] read_token "
+        "names; chmod 600 it"
+    ]
+    assert not any("secrets" in line for line in lines(capsys))
+
+
+def test_start_warns_of_a_file_of_a_token_that_others_can_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the log, where the operator looks."""
+    Path("read").write_text("read" * 5)
+    Path("read").chmod(0o604)
+    path = configure(
+        f'{CONFIG}{FEATURES}[serve]\nread_token = "${{file:read}}"\n[http]\nenabled = false\n'
+    )
+    check(path, create=True)
+    run(path, drain=True)
+
+    line = "every user of this machine can read read, which [serve] read_token names; chmod 600 it"
+    assert line in capsys.readouterr().err
+
+
 def test_missing_topics_are_one_line_each_and_no_log_is_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

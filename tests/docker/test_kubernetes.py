@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from consumers.config import parse
+from tests.docker.dockerfile import steps
 from tests.docker.queries import DOCKER
 
 OBJECTS: list[dict[str, Any]] = list(
@@ -60,6 +61,44 @@ def test_configuration_of_the_cluster_is_one_of_headwaters() -> None:
     assert str(config.snapshots.directory) in mounted
 
 
+def test_root_is_read_only_and_what_the_image_writes_is_on_volumes() -> None:
+    """State, temporary files, and kernels, which begin as those of the image."""
+    image = [s for s in steps(DOCKER / "Dockerfile") if s.name == "ENV"][-1]
+    variables = dict(word.split("=", 1) for word in image.words)
+    pod = BY_KIND["StatefulSet"]["spec"]["template"]["spec"]
+    [container], [first] = pod["containers"], pod["initContainers"]
+    writable = {m["mountPath"]: m["name"] for m in container["volumeMounts"] if "readOnly" not in m}
+    [kernels] = first["volumeMounts"]
+    built = variables["NUMBA_CACHE_DIR"]
+
+    for each in (container, first):
+        assert each["securityContext"] == {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert each["image"] == container["image"]
+    assert set(writable) == {"/tmp", variables["HOME"], built}
+    assert writable[built] == kernels["name"]
+    assert first["command"] == ["cp", "-R", f"{built}/.", f"{kernels['mountPath']}/"]
+
+
+def test_network_admits_only_what_the_service_needs() -> None:
+    """In: its port. Out: names, and the broker of its configuration."""
+    policy = BY_KIND["NetworkPolicy"]["spec"]
+    stateful = BY_KIND["StatefulSet"]["spec"]["template"]
+    [container] = stateful["spec"]["containers"]
+    config = parse(BY_KIND["ConfigMap"]["data"]["headwater.toml"])
+    [came], [names, broker] = policy["ingress"], policy["egress"]
+
+    assert policy["podSelector"]["matchLabels"] == stateful["metadata"]["labels"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert [p["port"] for p in came["ports"]] == [container["ports"][0]["name"]]
+    assert all("podSelector" in source for source in came["from"]), "not everybody of a namespace"
+    assert {(p["port"], p["protocol"]) for p in names["ports"]} == {(53, "UDP"), (53, "TCP")}
+    assert [p["port"] for p in broker["ports"]] == [int(config.input.transport.split(":")[-1])]
+
+
 def test_objects_find_each_other() -> None:
     """Service, budget and volumes are of the pods that are made."""
     stateful, service = BY_KIND["StatefulSet"]["spec"], BY_KIND["Service"]
@@ -71,7 +110,9 @@ def test_objects_find_each_other() -> None:
     assert stateful["serviceName"] == service["metadata"]["name"]
     assert service["spec"]["selector"] == stateful["selector"]["matchLabels"] == pods
     assert BY_KIND["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == pods
+    [first] = stateful["template"]["spec"]["initContainers"]
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes | claims
+    assert {mount["name"] for mount in first["volumeMounts"]} < volumes
     assert stateful["template"]["spec"]["volumes"][0]["configMap"]["name"] in {
         BY_KIND["ConfigMap"]["metadata"]["name"]
     }

@@ -8,10 +8,10 @@ import logging
 import socket
 import ssl
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import bcrypt
@@ -21,16 +21,12 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
-from consumers.base.records import Outgoing
-from consumers.commands.run import served
-from consumers.config import parse
-from consumers.service.runner import Runner
 from consumers.web import limits, logins
-from consumers.web.access import WebConfig, load_web_config
+from consumers.web.access import Access
 from consumers.web.app import Server, application
-from consumers.web.status_feed import StatusFeed
-from tests.telemetry.views import view
+from consumers.web.web_config import WebConfig, load_web_config
 from tests.waiting import PATIENCE
+from tests.web.served import ask, body, login, serving_of
 
 PASSWORD = "correct horse:battery"  # a colon is a part of it
 HASH = bcrypt.hashpw(PASSWORD.encode(), b"$2b$04$abcdefghijklmnopqrstuu").decode()
@@ -40,37 +36,10 @@ PAGES = ["/", "/metrics", "/healthz", "/readyz", "/nothing"]
 @contextmanager
 def serving(config: WebConfig | None) -> Iterator[tuple[str, int]]:
     """A server, live."""
-    app = application(CollectorRegistry(), lambda: Health("live"))
-    server = Server(app, "127.0.0.1", 0, config)
+    app = application(CollectorRegistry(), lambda: Health("live"), access=Access(web=config))
+    server = Server(app, "127.0.0.1", 0)
     yield server.start()
     server.stop()
-
-
-def login(name: str, password: str) -> dict[str, str]:
-    """The header of a login."""
-    encoded = base64.b64encode(f"{name}:{password}".encode()).decode()
-    return {"authorization": f"Basic {encoded}"}
-
-
-def ask(
-    address: tuple[str, int],
-    path: str = "/healthz",
-    headers: dict[str, str] | None = None,
-    tls: ssl.SSLContext | None = None,
-    method: str = "GET",
-) -> http.client.HTTPResponse:
-    """The answer; its body is read."""
-    if tls is None:
-        connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
-    else:
-        connection = http.client.HTTPSConnection(*address, timeout=PATIENCE, context=tls)
-    try:
-        connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        answer.read()
-        return answer
-    finally:
-        connection.close()
 
 
 def write(directory: Path, text: str) -> Path:
@@ -289,18 +258,6 @@ def test_wrong_file_is_one_line_without_what_may_be_a_password(
         assert hidden not in message
 
 
-CONFIG = """
-name = "shop"
-[input]
-transport = "memory:shop"
-observations = "orders"
-[model]
-type = "GaussianNB"
-[http]
-port = 0
-host = "{host}"
-{more}
-"""
 OPEN = "EVERY CLIENT THAT REACHES 0.0.0.0:"
 
 
@@ -324,31 +281,6 @@ def test_open_port_without_a_password_is_one_loud_line(
 
     assert [line.startswith(OPEN) for line in lines] == [True] * warned
     assert all("METRICS, AND THE IDS, LABELS AND PREDICTIONS ON ITS PAGE" in line for line in lines)
-
-
-@contextmanager
-def serving_of(host: str, more: str, directory: Path) -> Iterator[str]:
-    """The server of a configuration, with one dead letter on its page."""
-    config = parse(CONFIG.format(host=host, more=more), directory=directory)
-    runner = Runner.__new__(Runner)
-    runner.registry = CollectorRegistry()
-    runner._health, runner._shard, runner._config = Health("live"), 0, config
-    runner._turned, runner._max_idle = time.monotonic(), 300.0
-    runner.status_feed = StatusFeed(time.time, lambda: Health("live"))
-    runner.status_feed.recovered(view())
-    place = ((name, value) for name, value in DEAD.items())
-    runner.status_feed.dead = (Outgoing("shop-dead-letters", None, b"SECRET", 0, tuple(place)),)
-    with served(config, runner) as url:
-        yield str(url)
-
-
-DEAD = {
-    "topic": b"orders",
-    "partition": b"0",
-    "offset": b"7",
-    "reason": b"unparsable",
-    "detail": b"expected JSON, got SECRET",
-}
 
 
 @pytest.mark.parametrize(
@@ -378,13 +310,6 @@ def test_bytes_of_dead_letters_are_behind_a_password_beyond_loopback(
     assert ("SECRET" in text, b"SECRET" in told) == (shown, shown)
     assert "orders:0:7" in text
     assert "unparsable" in text
-
-
-def body(address: tuple[str, int], path: str, headers: dict[str, str]) -> str:
-    """The text of a page."""
-    with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:
-        connection.request("GET", path, headers=headers)
-        return connection.getresponse().read().decode()
 
 
 FOREIGN = ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"]
@@ -424,19 +349,20 @@ def test_password_or_tls_takes_any_host(protected: tuple[str, int]) -> None:
 
 
 def test_refusals_are_counted_by_reason() -> None:
-    """Wrong passwords and foreign hosts, which nobody saw before."""
-    app = application(CollectorRegistry(), lambda: Health("live"))
-    server = Server(app, "127.0.0.1", 0, WebConfig(None, {"ann": HASH}))
-    address = server.start()
-    for headers in (login("ann", "wrong"), login("ann", "wrong"), {}):
-        ask(address, headers=headers)
-    server.stop()
-    open_to_all = Server(app, "127.0.0.1", 0)
-    ask(open_to_all.start(), headers={"host": "evil.example"})
-    open_to_all.stop()
+    """Wrong passwords, foreign hosts and pages of other sites."""
+    counted: Counter[str] = Counter()
+    bad, foreign = login("ann", "wrong"), {"host": "evil.example"}
+    other = {"origin": "https://evil.example"}
+    for web, asked in ((WebConfig(None, {"ann": HASH}), [bad, bad, {}]), (None, [foreign, other])):
+        app = application(CollectorRegistry(), lambda: Health("live"), access=Access(web=web))
+        server = Server(app, "127.0.0.1", 0)
+        address = server.start()
+        for headers in asked:
+            ask(address, headers=headers)
+        server.stop()
+        counted += app.state.page.refused
 
-    counted = {reason: n for reason, n in app.state.page.refused.items() if n}
-    assert counted == {"password": 3, "host": 1}
+    assert counted == {"password": 3, "host": 1, "origin": 1}
 
 
 def closed(held: socket.socket) -> bool:

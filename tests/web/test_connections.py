@@ -19,10 +19,11 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.health import Health
 from consumers.web import connections, page
-from consumers.web.access import WebConfig
+from consumers.web.access import Access
 from consumers.web.app import Server, application
 from consumers.web.connections import Connection, Connections
 from consumers.web.limits import HEAD_BYTES, Limited
+from consumers.web.web_config import WebConfig
 from tests.seed import seeds
 from tests.waiting import PATIENCE, until
 
@@ -34,9 +35,9 @@ class Running:
     """A server, live, and what it refused."""
 
     def __init__(self, config: WebConfig | None) -> None:
-        app = application(CollectorRegistry(), lambda: Health("live"))
+        app = application(CollectorRegistry(), lambda: Health("live"), access=Access(web=config))
         self.refused: Counter[str] = app.state.page.refused
-        self.server = Server(app, "127.0.0.1", 0, config)
+        self.server = Server(app, "127.0.0.1", 0)
         self.address = self.server.start()
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
@@ -228,6 +229,33 @@ def test_head_is_bounded_however_it_comes(
             pass
 
     assert found.count(b"HTTP/1.1 200 ") == (before != b"") * (taken or b"200" in found) + taken
+
+
+@pytest.mark.parametrize(
+    ("version", "lengths", "status"),
+    [
+        ("1.1", "content-length: 4\r\ntransfer-encoding: chunked\r\n", 400),
+        ("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n", 400),
+        ("1.0", "transfer-encoding: chunked\r\n", 400),
+        ("1.1", "transfer-encoding: chunked\r\n", 405),
+    ],
+)
+def test_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(
+    version: str, lengths: str, status: int
+) -> None:
+    """A proxy that believes the other length would take the rest for a request of somebody else."""
+    smuggled = f"POST /healthz HTTP/{version}\r\nhost: localhost\r\n{lengths}\r\n0\r\n\r\n".encode()
+    with serving() as running, running.connect() as held:
+        held.sendall(smuggled + GET)
+        held.shutdown(socket.SHUT_WR)
+        found = b""
+        while more := held.recv(4096):
+            found += more
+        refused = running.refused["head"]
+
+    statuses = [int(each) for each in re.findall(rb"HTTP/1.1 (\d+)", found)]
+    assert statuses == ([400] if status == 400 else [405, 200])
+    assert refused == (status == 400)
 
 
 def test_places_are_a_quarter_of_the_files_that_may_be_open(

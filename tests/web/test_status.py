@@ -25,7 +25,7 @@ from consumers.shard.views import (
 )
 from consumers.telemetry.guessing import sentence
 from consumers.web.document import MixStatus, ReportersStatus, ReporterStatus, Status
-from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_bytes
+from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_records
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
@@ -401,7 +401,7 @@ def test_reporters_are_shown_with_their_trust_and_not_to_strangers() -> None:
     assert found == ReportersStatus(
         70, [ReporterStatus("b" * LONGEST, 4, 0, 9, 0.3142, quarantined=True)]
     )
-    assert without_bytes(document(posted)).shard.reporters is None
+    assert without_records(document(posted), predictions=True).shard.reporters is None
     for nobody in (None, ReportersView(0, 0, 0, ())):
         assert document(status_feed(reporters=nobody)).shard.reporters is None
 
@@ -419,7 +419,7 @@ def test_worst_keys_are_shown_beside_the_service_and_not_to_strangers() -> None:
         (("<b>" * 100)[:LONGEST], True, True),
         ("fair", False, False),
     ]
-    hidden = without_bytes(document(status_feed(keys=keys))).shard.keys
+    hidden = without_records(document(status_feed(keys=keys)), predictions=True).shard.keys
     assert (hidden.worst, hidden.compared) == ([], 30)
     assert document(status_feed(keys=None)).shard.keys is None
 

@@ -492,7 +492,9 @@
     const asked = new URLSearchParams({ shard: newest.shard.number, place: prediction.place });
     let found;
     try {
-      found = await (await fetch(`explain?${asked}`)).json();
+      const answer = await fetch(`explain?${asked}`);
+      const json = answer.headers.get("content-type")?.startsWith("application/json");
+      found = json ? await answer.json() : { error: (await answer.text()).trim() };
     } catch {
       found = { error: "the service did not answer; check that it runs" };
     }
