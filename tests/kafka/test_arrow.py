@@ -18,6 +18,7 @@ from consumers.cli import main
 from consumers.transports import open_log
 from tests.acceptance.service import HEADWATER
 from tests.kafka.running import Running
+from tests.kafka.settled import settled_ends
 
 pa = pytest.importorskip("pyarrow")
 
@@ -71,7 +72,7 @@ def test_every_row_is_predicted_once_though_the_service_is_killed(
 
         def values(topic: str) -> list[bytes]:
             part = Partition(f"{name}-{topic}", 0)
-            chunks = log.read({part: 0}, log.end_offsets([part]))
+            chunks = log.read({part: 0}, settled_ends(log, kafka_bootstrap, part))
             return [value for chunk in chunks for value in chunk.values]
 
         places = [json.loads(value)["position"] for value in values("predictions")]

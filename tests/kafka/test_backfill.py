@@ -20,6 +20,7 @@ from consumers.transports import open_log
 from stream import GaussianNB
 from tests.acceptance.service import HEADWATER
 from tests.kafka.running import Running
+from tests.kafka.settled import settled_ends
 
 N, CUT = 2000, 1400
 START = 1_700_000_000_000
@@ -135,7 +136,9 @@ def test_a_time_is_found_at_a_record_that_readers_get(kafka_bootstrap: str) -> N
         producer.close()
         log.append([Outgoing(topic, None, b"alone", START + 3000)])
         committed, alone = [
-            o for c in log.read({part: 0}, log.end_offsets([part])) for o in c.offsets
+            o
+            for c in log.read({part: 0}, settled_ends(log, kafka_bootstrap, part))
+            for o in c.offsets
         ]
 
         assert log.offsets_at([part], START) == {part: committed}

@@ -13,6 +13,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.service.runner import CUT_BYTES, Runner
 from consumers.transports import open_log
+from tests.kafka.settled import settled_ends
 
 pytestmark = pytest.mark.kafka
 
@@ -46,7 +47,7 @@ def test_record_near_the_limit_of_the_topics_does_not_stop_the_service(kafka_boo
     letters = Partition(config.dead_letters_topic, 0)
     (found,) = [
         record
-        for fetched in log.read({letters: 0}, log.end_offsets([letters]))
+        for fetched in log.read({letters: 0}, settled_ends(log, kafka_bootstrap, letters))
         for record in fetched.values
     ]
     log.close()

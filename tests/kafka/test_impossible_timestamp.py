@@ -19,6 +19,7 @@ from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.kafka.running import Running
+from tests.kafka.settled import settled_ends
 
 AHEAD = 3 * 3_600_000
 
@@ -60,7 +61,7 @@ def test_timestamp_outputs_refuse_ends_nothing_and_changes_no_value(
         metric = running.runner.registry.get_sample_value
         marks.append(metric("headwater_future_timestamps_total", {"shard": "0"}))
     found = sources(settings, log)
-    end = log.end_offsets([found.journal])[found.journal]
+    end = settled_ends(log, kafka_bootstrap, found.journal)[found.journal]
     whole, kept = (
         rebuild(settings, log, found, store, end=end).shard.fingerprint()
         for store in (None, open_store(settings))
@@ -68,7 +69,7 @@ def test_timestamp_outputs_refuse_ends_nothing_and_changes_no_value(
     out = Partition(f"{name}-predictions", 0)
     said = [
         (at, json.loads(value or b""))
-        for chunk in log.read({out: 0}, log.end_offsets([out]))
+        for chunk in log.read({out: 0}, settled_ends(log, kafka_bootstrap, out))
         for at, value in zip(chunk.timestamps, chunk.values, strict=True)
     ]
     log.close()
