@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import encodings.aliases
 import random
 from email.message import Message
 from email.parser import BytesParser
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
 from consumers.mail import limits
+from consumers.mail.charsets import decoded
 from consumers.mail.document import mail_document
 from consumers.mail.markup import read_markup
 from consumers.mail.message import MailMessage
@@ -22,6 +25,7 @@ from tests.consumers.mail.made import page
 from tests.consumers.mail.test_same_words import MANY, prepared
 from tests.seed import seeds
 
+MULTI = b"Content-Type: multipart/mixed; boundary=x\n\n"
 ODD = b"X: " + b"=?" * (limits.ENCODED_WORDS + 1) + b"\n"  # read by the standard library
 PIECES = (
     *(
@@ -192,6 +196,27 @@ def test_a_part_that_repeats_another_one_is_left_out(text: str) -> None:
     value = f"Content-Type: multipart/mixed; boundary=x\n\n{parts}--x--\n"
 
     assert mail_document(value.encode())["text"] == "a b c d e f g h i\na b c d e f g h j"
+
+
+def test_charsets_that_nobody_has_are_not_kept() -> None:
+    """Python keeps each name of a codec that it has not, and never forgets one."""
+    head = b"--x\nContent-Type: text/plain; charset=x-%d\n\n\xff\n"
+    made = mail_document(MULTI + b"".join(head % i for i in range(150)))
+
+    assert "wrong_unknown_charset" in made["structure"].split()
+    assert not [name for name in encodings._cache if name.startswith("x")]
+
+
+def test_every_codec_of_texts_is_known() -> None:
+    """By its name and by each of its aliases."""
+    for alias in (*encodings.aliases.aliases, "latin-1", "cp874", "koi8-u", "utf-8-sig", "x-none"):
+        try:
+            usable = codecs.lookup(alias)._is_text_encoding
+        except LookupError:  # of another operating system
+            usable = False
+        unknown = decoded(b"", alias)[1] == "unknown_charset"
+
+        assert unknown == (not usable), alias
 
 
 def test_names_in_many_cases_are_one_header() -> None:
