@@ -2,6 +2,9 @@
 
 Rule: no request reaches a learner of the loop. So the journal has everything that was learned,
 whichever way a record came.
+
+Rule: mails are read in one thread beside the event loop, because a hostile one takes as long as
+thousands of other records, and `/healthz` must be answered meanwhile.
 """
 
 from __future__ import annotations
@@ -9,25 +12,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
 
-from consumers.api import contract
+from consumers.api import contract, rspamd
 from consumers.api.bodies import RequestRecords
 from consumers.api.problems import ProblemError
 from consumers.api.published import Published
 from consumers.api.recent import RecentPredictions, position_of
-from consumers.api.rspamd import checked
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.schemas.translate import Translator
-from consumers.shard.answer import Answerer, ModelCopy
+from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 from consumers.transports.protocol import Log
 
 __all__ = ["MOST_EXPLAINED", "Api"]
@@ -62,6 +64,7 @@ class Api:
         self._seconds = duration_ms(config.serve.timeout) / 1000
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
+        self._mails = ThreadPoolExecutor(1, "headwater-mails")
         self._stopping = False
         self._translator = Translator(config)
         translator = self._translator
@@ -74,7 +77,8 @@ class Api:
         self._stopping = True
 
     def close(self) -> None:
-        """Write what waits, and close the logs."""
+        """Write what waits, and close the logs. Requests whose mails wait are answered with 503."""
+        self._mails.shutdown(cancel_futures=True)
         self._writer.close()
         self._recent.close()
 
@@ -111,12 +115,23 @@ class Api:
             raise ProblemError(503, "the service is starting; ask again", _SOON)
         return newest, every[number]
 
-    def predict(self, records: RequestRecords, shard: int | None, explain: int) -> list[bytes]:
+    async def read(
+        self, answerer: Answerer, keys: Sequence[bytes | None], values: Sequence[bytes]
+    ) -> ReadRecords:
+        """Observations as `answerer` reads them."""
+        if not answerer.parses:
+            return answerer.read(keys, values)
+        return await asyncio.wrap_future(self._mails.submit(answerer.read, keys, values))
+
+    async def predict(
+        self, records: RequestRecords, shard: int | None, explain: int
+    ) -> list[bytes]:
         """The prediction or the rejection of each record, as JSON."""
         answerer, of = self.answerer(shard)
         _check_explain(answerer, explain, len(records.values))
         keys = [b"%d" % i for i in range(len(records.values))]
-        answers = answerer.answer(keys, records.values, _now(), explain=explain)
+        asked = await self.read(answerer, keys, records.values)
+        answers = answerer.answer(asked, _now(), explain=explain)
         age = b',"age_ms":%d}' % _age(of)
         out = []
         for i, answer in enumerate(answers):
@@ -129,10 +144,12 @@ class Api:
                 out.append(msgspec.json.encode(rejection))
         return out
 
-    def checked(self, mail: bytes) -> contract.RspamdReply:
+    async def checked(self, body: bytes, coding: str) -> contract.RspamdReply:
         """The verdict on a mail, in the shape of rspamd; see `consumers.api.rspamd`."""
         answerer, _ = self.answerer(None)
-        return checked(self._config, answerer, mail, _now())
+        reading = self._mails.submit(rspamd.read, self._config, answerer, body, coding)
+        mail = await asyncio.wrap_future(reading)
+        return rspamd.checked(self._config, answerer, mail, _now())
 
     def model(self, shard: int | None) -> contract.ModelStatus:
         """What the model is and how good it is."""
@@ -233,7 +250,8 @@ class Api:
             raise ProblemError(404, f"the observation of {id_[:200]!r} is no longer in its topic")
         answerer, of = self.answerer(None)
         _check_explain(answerer, explain, 1)
-        (answer,) = answerer.answer([id_.encode()], [value], _now(), explain=explain)
+        asked = await self.read(answerer, [id_.encode()], [value])
+        (answer,) = answerer.answer(asked, _now(), explain=explain)
         if isinstance(answer, RecordError):
             raise _rejected(answer, 0)
         return answer[:-1] + b',"age_ms":%d}' % _age(of)
@@ -249,7 +267,8 @@ class Api:
     ) -> tuple[Sequence[str], list[contract.RecordPosition]]:
         """Append observations; their ids and places."""
         answerer, _ = self.answerer(None)
-        ids, rejected = answerer.check_observations(keys, records.values)
+        asked = await self.read(answerer, keys, records.values)
+        ids, rejected = answerer.check_observations(asked)
         topic = self._config.input.observations
         return ids, await self._append(topic, ids, rejected, records.values)
 

@@ -26,9 +26,9 @@ from consumers.api.contract import (
     TensorMetadata,
 )
 from consumers.api.problems import ProblemError
-from consumers.shard.answer import Answerer, ModelCopy
+from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 
-__all__ = ["infer", "model_metadata", "request_of", "server_metadata"]
+__all__ = ["infer", "model_metadata", "records_in", "request_of", "server_metadata"]
 
 DATATYPES = {"numeric": "FP64", "count": "INT64", "binary": "BOOL"}  # of kinds; others are BYTES
 NUMBERS = [
@@ -68,27 +68,43 @@ def request_of(body: bytes) -> InferRequest:
         raise ProblemError(400, f"expected an inference request in JSON: {error}") from None
 
 
-def infer(name: str, request: InferRequest, answerer: Answerer, most: int) -> InferResponse:
-    """The predictions for the records of a request.
+def records_in(request: InferRequest, answerer: Answerer, most: int) -> list[bytes]:
+    """The records of a request, as JSON.
 
     Parameters
     ----------
-    name
-        The model's name.
     most
         The largest number of records.
 
     Raises
     ------
     ProblemError
-        A tensor is not a field of all records, has a value that is not of its datatype, or a
-        record would be rejected (400).
+        A tensor is not a field of all records, or has a value that is not of its datatype (400).
     """
-    values = [msgspec.json.encode(record) for record in _records(request.inputs, answerer, most)]
-    made, _, rejected = answerer.predict([b"%d" % i for i in range(len(values))], values)
+    return [msgspec.json.encode(record) for record in _records(request.inputs, answerer, most)]
+
+
+def infer(
+    name: str, request: InferRequest, answerer: Answerer, asked: ReadRecords
+) -> InferResponse:
+    """The predictions for the records of a request.
+
+    Parameters
+    ----------
+    name
+        The model's name.
+    asked
+        The records.
+
+    Raises
+    ------
+    ProblemError
+        A record would be rejected (400).
+    """
+    made, rejected = answerer.predict(asked)
     for i, error in sorted(rejected.items()):
         raise ProblemError(400, f"record {i}: {error.detail}", reason=error.reason, index=i)
-    n, classes = len(values), [str(label) for label in made.classes]
+    n, classes = len(asked.values), [str(label) for label in made.classes]
     labels = ["" if label is None else str(label) for label in made.labels()]
     outputs = {
         "prediction": InferOutput("prediction", [n], "BYTES", labels),

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from consumers.api import contract, inference, rspamd
+from consumers.api import contract, inference
 from consumers.api.api import Api
 from consumers.api.bodies import JSON, LINES, RequestRecords, records_of
 from consumers.api.problems import ProblemError
@@ -116,7 +116,7 @@ async def _predict(asked: Asked) -> Response:
     if asked.flag("record"):
         answers = await asked.api.recorded(records)
     else:
-        answers = asked.api.predict(records, asked.number("shard"), explain)
+        answers = await asked.api.predict(records, asked.number("shard"), explain)
     if records.form == "lines":
         body = b"".join(answer + b"\n" for answer in answers)
         return Response(body, headers=FRESH, media_type=LINES)
@@ -181,13 +181,15 @@ async def _infer(asked: Asked) -> Response:
             400, "expected the data of tensors in JSON, got bytes; set binary_data=False"
         )
     request = inference.request_of(asked.body)
-    return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))
+    values = inference.records_in(request, answerer, asked.config.max_records)
+    read = await asked.api.read(answerer, [b"%d" % i for i in range(len(values))], values)
+    return _json(inference.infer(asked.name, request, answerer, read))
 
 
 async def _rspamd(asked: Asked) -> Response:
     headers = asked.request.headers
     coding = headers.get("content-encoding") or headers.get("compression") or ""
-    return _json(asked.api.checked(rspamd.unpacked(asked.body, coding)))
+    return _json(await asked.api.checked(asked.body, coding))
 
 
 def _check_name(asked: Asked) -> None:

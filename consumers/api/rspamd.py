@@ -10,6 +10,7 @@ import zlib
 from base64 import b64encode
 from io import BytesIO
 from math import log
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,10 +18,10 @@ from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
 from consumers.api.problems import ProblemError
 from consumers.config import Config
 from consumers.mail.envelope import LARGEST, bare, header_of, mail_key
-from consumers.shard.answer import Answerer
+from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
 
-__all__ = ["REASONS", "checked", "unpacked"]
+__all__ = ["REASONS", "checked", "read", "unpacked"]
 
 _decode = msgspec.json.Decoder(PredictionRecord).decode
 REASONS = 5
@@ -73,21 +74,27 @@ def unpacked(body: bytes, coding: str) -> bytes:
     return body
 
 
-def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> RspamdReply:
-    """The verdict on a mail. Nothing is learned or written.
+class ReadMail(NamedTuple):
+    """A mail with its fields, and its Message-ID as it is."""
+
+    asked: ReadRecords
+    message_id: str
+
+
+def read(config: Config, answerer: Answerer, body: bytes, coding: str) -> ReadMail:
+    """The mail in a request. O(bytes), but a mail may take much longer than other records.
 
     Parameters
     ----------
-    value
-        The mail.
-    now
-        Milliseconds since 1970.
+    body, coding
+        See `unpacked`.
 
     Raises
     ------
     ProblemError
-        The service is not one of mail (404), or the mail is empty (400).
+        See `unpacked`; or the service is not one of mail (404), or the mail is empty (400).
     """
+    value = unpacked(body, coding)
     field = "mail" if config.input.format == "mail" else config.input.mail
     if field is None:
         raise ProblemError(
@@ -95,19 +102,32 @@ def checked(config: Config, answerer: Answerer, value: bytes, now: int) -> Rspam
         )
     if not value:
         raise ProblemError(400, "expected a mail as the body, got nothing")
-    budget = config.decision.budget
-    spam = SPAM if budget is None else budget.label
     text = b64encode(bare(value)[:LARGEST]).decode()
     record = msgspec.json.encode(_nested(config.input.id, mail_key(value)) | {field: text})
+    return ReadMail(answerer.read([b"0"], [record]), header_of(value, b"message-id"))
+
+
+def checked(config: Config, answerer: Answerer, mail: ReadMail, now: int) -> RspamdReply:
+    """The verdict on a mail. Nothing is learned or written.
+
+    Parameters
+    ----------
+    mail
+        The mail.
+    now
+        Milliseconds since 1970.
+    """
+    budget = config.decision.budget
+    spam = SPAM if budget is None else budget.label
     explain = REASONS if answerer.explains else 0
-    (found,) = answerer.answer([b"0"], [record], now, explain=explain)
+    (found,) = answerer.answer(mail.asked, now, explain=explain)
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
     made = _decode(found)
     required = 0.0
     if made.decision is not None or budget is not None:  # nothing is decided before labels
         required = _log_odds(1.0 if answerer.threshold is None else answerer.threshold)
-    return _reply(made, spam, required, header_of(value, b"message-id"))
+    return _reply(made, spam, required, mail.message_id)
 
 
 def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) -> RspamdReply:

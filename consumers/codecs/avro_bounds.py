@@ -33,17 +33,20 @@ class Shape:
         The least bytes.
     values
         Values outside of arrays and maps; of a union, those of all branches.
-    dense
-        The most values for a byte in any array or map inside.
     parts
         The fields, branches, items or values.
+    most
+        As `values`, but of a union those of one branch.
+    dense
+        The most values for a byte in any array or map inside.
     """
 
     kind: str
     least: int
     values: int
-    dense: float = 0.0
     parts: tuple[Shape, ...] = ()
+    most: int = 1
+    dense: float = 0.0
 
 
 def shape_of(schema: Any, named: Mapping[str, Any]) -> Shape:
@@ -67,7 +70,8 @@ class _Shapes:
             parts = tuple(map(self.of, schema))
             least = 1 + min((part.least for part in parts), default=0)
             values = 1 + sum(part.values for part in parts)
-            return Shape("union", least, values, _densest(parts), parts)
+            most = max((part.most for part in parts), default=1)
+            return Shape("union", least, values, parts, most, _densest(parts))
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
             return self.of(kind)
@@ -84,13 +88,11 @@ class _Shapes:
         return Shape("sized" if kind in ("bytes", "string") else "integer", 1, 1)
 
     def _many(self, kind: str, part: Shape) -> Shape:
-        """An array or a map; the keys of a map are values too."""
-        least, values = part.least, part.values
-        if kind == "map":
-            least, values = 1 + least, 1 + values
-        elif not least:
+        """An array or a map, whose keys are not counted: each has a byte of its own."""
+        least = part.least + (kind == "map")
+        if not least:
             raise ValueError("an array of items without bytes can have any length")
-        return Shape(kind, 1, 1 + part.values, max(part.dense, values / least), (part,))
+        return Shape(kind, 1, 1 + part.values, (part,), 1, max(part.dense, part.most / least))
 
     def _record(self, schema: Mapping[str, Any]) -> Shape:
         name = schema["name"]
@@ -107,7 +109,8 @@ class _Shapes:
                 raise ValueError(f"a record {name} has more than {MOST_VALUES:,} values")
             kind = "plain" if all(part.kind == "plain" for part in parts) else "record"
             least = sum(part.least for part in parts)
-            self._known[name] = Shape(kind, least, values, _densest(parts), parts)
+            most = 1 + sum(part.most for part in parts)
+            self._known[name] = Shape(kind, least, values, parts, most, _densest(parts))
         return self._known[name]
 
 
@@ -128,7 +131,8 @@ class Counter:
         self._shape = shape
 
     def __call__(self, payload: bytes) -> None:
-        if self._shape.values + self._shape.dense * len(payload) > MOST_VALUES:
+        beyond = self._shape.most + (self._shape.dense - 1.0) * len(payload)
+        if beyond > MOST_VALUES:  # otherwise the length is proof enough
             _Walk(payload).value(self._shape, 0)
 
 
@@ -177,7 +181,6 @@ class _Walk:
                 continue
             for _ in range(count):  # each has a byte, so it ends with the payload
                 if keys:
-                    self._count(1)
                     size, at = self._integer(at)
                     if size < 0:
                         raise _wrong(f"a key has {size} bytes")

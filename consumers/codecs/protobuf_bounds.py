@@ -61,7 +61,8 @@ class MessageCounter:
     def __call__(self, name: str, payload: bytes, start: int) -> None:
         """Check the message of this type that begins at `start`."""
         kind = self._types[name]
-        if kind.values + self._dense * (len(payload) - start) > MOST_VALUES:
+        beyond = kind.values + (self._dense - 1.0) * (len(payload) - start)
+        if beyond > MOST_VALUES:  # otherwise the length is proof enough
             _count(payload, start, kind)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream.kernel import inlined, kernel
 
-__all__ = ["COUNTS", "HIDING", "TAGS_OF_NO_TEXT", "TITLE", "TOO_MANY", "prepare"]
+__all__ = ["COUNTS", "HIDING", "TAGS_OF_NO_TEXT", "TITLE", "TOO_MANY", "Most", "prepare"]
 
 COUNTS = 4  # numbers that `prepare` writes: bytes of the source, images, forms, flags
-# Flags: more tags than are read, a hint of hidden elements, a title, tags whose text is no text.
+# Flags: more of something than is read, a hint of hidden elements, a title, tags whose text is no
+# text.
 TOO_MANY, HIDING, TITLE = 1, 2, 4
 TAGS_OF_NO_TEXT = {"script": 8, "style": 16, "template": 32}
 
@@ -20,6 +21,18 @@ _TAG = ord("<")
 _SLASH = ord("/")
 _LINE_FEED = ord("\n")
 _ZERO, _SPACE = ord("0"), ord(" ")
+_TAB, _FORM_FEED, _RETURN = ord("\t"), ord("\f"), ord("\r")
+_END, _EQUALS, _QUOTE, _APOSTROPHE = ord(">"), ord("="), ord('"'), ord("'")
+_A, _Z = ord("a"), ord("z")
+
+
+class Most(NamedTuple):
+    """How many of each are read, see `limits`."""
+
+    tags: int
+    attributes: int
+    options: int
+    repeats: int
 
 
 def _bytes(text: str) -> Any:
@@ -35,34 +48,68 @@ _NONE, _HIDDEN, _HEIGHT, _OPACITY = (
     _bytes("opacity"),
 )
 _FONT_SIZE, _MSO_HIDE = _bytes("font-size:"), _bytes("mso-hide")
+_PAGE, _BODY, _OPTION = _bytes("html"), _bytes("body"), _bytes("option")
+_BIG, _CODE, _EM, _FONT = _bytes("big"), _bytes("code"), _bytes("em"), _bytes("font")
+_SMALL, _STRIKE, _STRONG = _bytes("small"), _bytes("strike"), _bytes("strong")
+_TT, _NOBR = _bytes("tt"), _bytes("nobr")
 
 
 @kernel
-def prepare(markup: Any, most: int, source: Any, counts: Any) -> None:
+def prepare(markup: Any, most: Any, source: Any, counts: Any) -> None:
     """Copy HTML with a line feed before each tag that separates words, and count what it has.
+
+    It does not know which `<` begins a tag: a script, a comment or an attribute may have others. So
+    each that could is taken as one, and `_follow` follows all of them at once.
 
     Parameters
     ----------
     markup
         uint8 (n,): HTML in UTF-8.
     most
-        Tags that are read; the markup is cut before the next one.
+        A `Most`; the markup is cut before there is more of something.
     source
         uint8 (2 n,): where the copy is written.
     counts
         int64 (COUNTS,): see there.
     """
-    size = tags = images = forms = flags = 0
+    size = tags = images = forms = flags = options = formats = repeats = pages = 0
+    states, open_ = np.full(_STATES, -1, np.int64), _CLOSED
+    spans, format_ = np.empty((_FORMATS, 2), np.int64), -1  # of distinct formats, and where one is
+    page = False
     for at in range(markup.size):
         byte = markup[at]
-        if byte == _TAG:
-            tags += 1
-            if tags > most:
+        separates = byte == _TAG and _separates(markup, at + 1)
+        if separates and open_:
+            open_ = _follow(states, _LINE_FEED)
+        if open_ and _moves(open_, byte):
+            open_ = _follow(states, byte)
+            if states[_NAME] > most.attributes:
                 flags |= TOO_MANY
                 break
-            if _separates(markup, at + 1):
+            if page:
+                pages = max(pages, states[_NAME])
+            if not open_ and format_ >= 0:
+                formats = _distinct(markup, format_, at, spans, formats)
+                format_ = -1
+        if byte == _TAG:
+            tags += 1
+            repeats += formats
+            options += _begins(markup, at + 1, _OPTION)
+            if tags > most.tags or options > most.options or repeats > most.repeats:
+                flags |= TOO_MANY
+                break
+            if separates:
                 source[size] = _LINE_FEED
                 size += 1
+            if _is_named(markup, at + 1):
+                if _is_format(markup, at + 1):
+                    formats += open_ != _CLOSED  # where that tag ends is not known
+                    format_ = at if not open_ else format_
+                first, page = 0, page and open_ != _CLOSED
+                if _begins(markup, at + 1, _PAGE) or _begins(markup, at + 1, _BODY):
+                    first, page = pages, True  # attributes of the first one, too
+                states[_TAG_NAME] = max(states[_TAG_NAME], first)
+                open_ = max(open_, _OPEN)
             images += _begins(markup, at + 1, _IMG)
             forms += _begins(markup, at + 1, _FORM)
             flags |= _named(markup, at + 1)
@@ -71,6 +118,119 @@ def prepare(markup: Any, most: int, source: Any, counts: Any) -> None:
         source[size] = byte
         size += 1
     counts[0], counts[1], counts[2], counts[3] = size, images, forms, flags
+
+
+# Where the tokenizer of HTML is in a tag, https://html.spec.whatwg.org/#tag-name-state and after
+# it. "Self-closing" and "after a quoted value" do what "before a name" does, if attributes are
+# counted.
+_TAG_NAME, _BEFORE, _NAME, _AFTER, _VALUE, _IN_QUOTES, _IN_APOSTROPHES, _UNQUOTED = range(8)
+_STATES = 8
+# Whether a tag may be open, and which bytes change something: quotes only, those that are no
+# letters, or all.
+_CLOSED, _QUOTED, _OPEN, _FRESH = range(4)
+_FORMATS = 500  # distinct ones that are compared; with more, there are too many repeats
+
+
+@inlined
+def _moves(open_: int, byte: int) -> bool:
+    """Whether this byte may change the states."""
+    if open_ == _QUOTED:
+        return byte in (_QUOTE, _APOSTROPHE)
+    return open_ == _FRESH or byte <= _END
+
+
+@inlined
+def _follow(states: Any, byte: int) -> int:
+    """One byte for all tags that may be open: `states` has the most attributes of one in each
+    state, -1 for none."""
+    tag, before, name, after = states[_TAG_NAME], states[_BEFORE], states[_NAME], states[_AFTER]
+    value, unquoted = states[_VALUE], states[_UNQUOTED]
+    quotes, apostrophes = states[_IN_QUOTES], states[_IN_APOSTROPHES]
+    if byte in (_SPACE, _LINE_FEED, _TAB, _FORM_FEED, _RETURN):
+        before, after = max(tag, before, unquoted), max(name, after)
+        tag = name = unquoted = -1
+    elif byte == _END:
+        tag = before = name = after = value = unquoted = -1
+    elif byte == _SLASH:
+        before, unquoted = max(tag, before, name, after), max(unquoted, value)
+        tag = name = after = value = -1
+    elif byte == _EQUALS:
+        unquoted, value = max(unquoted, value), max(name, after)
+        name = before + 1 if before >= 0 else -1
+        before = after = -1
+    else:
+        begun = max(before, after)
+        if begun >= 0:
+            name = max(name, begun + 1)
+        before = after = -1
+        if byte == _QUOTE:
+            before, quotes = quotes, value
+        elif byte == _APOSTROPHE:
+            before, apostrophes = apostrophes, value
+        else:
+            unquoted = max(unquoted, value)
+        value = -1
+    states[_TAG_NAME], states[_BEFORE], states[_NAME], states[_AFTER] = tag, before, name, after
+    states[_VALUE], states[_UNQUOTED] = value, unquoted
+    states[_IN_QUOTES], states[_IN_APOSTROPHES] = quotes, apostrophes
+    if max(before, after, value) >= 0:
+        return _FRESH
+    if max(tag, name, unquoted) >= 0:
+        return _OPEN
+    return _QUOTED if max(quotes, apostrophes) >= 0 else _CLOSED
+
+
+@inlined
+def _distinct(markup: Any, start: int, end: int, spans: Any, known: int) -> int:
+    """How many distinct tags there are with the one in this span."""
+    if known >= _FORMATS:
+        return known + 1
+    for i in range(known):
+        first = spans[i, 0]
+        if spans[i, 1] != end - start:
+            continue
+        at = 0
+        while at < end - start and markup[first + at] == markup[start + at]:
+            at += 1
+        if at == end - start:
+            return known
+    spans[known, 0], spans[known, 1] = start, end - start
+    return known + 1
+
+
+@inlined
+def _is_named(markup: Any, at: int) -> Any:
+    """Whether a name begins here, perhaps after a slash: otherwise `<` is text or a comment."""
+    at += at < markup.size and markup[at] == _SLASH
+    return at < markup.size and _A <= _lower(markup[at]) <= _Z
+
+
+@inlined
+def _is_format(markup: Any, at: int) -> bool:
+    """Whether the tag here has attributes and is one of those that a paragraph repeats.
+
+    https://html.spec.whatwg.org/#formatting: all but `a`, of which one can be open.
+    """
+    first, size = _lower(markup[at]), 1
+    if first == ord("b"):
+        size = 3 if _begins(markup, at, _BIG) else 1
+    elif first == ord("s"):
+        if _begins(markup, at, _SMALL):
+            size = 5
+        elif _begins(markup, at, _STRIKE) or _begins(markup, at, _STRONG):
+            size = 6
+    elif first == ord("f") or first == ord("c"):
+        size = 4 if _begins(markup, at, _FONT) or _begins(markup, at, _CODE) else 0
+    elif first == ord("e") or first == ord("t"):
+        size = 2 if _begins(markup, at, _EM) or _begins(markup, at, _TT) else 0
+    elif first == ord("n"):
+        size = 4 if _begins(markup, at, _NOBR) else 0
+    elif first not in (ord("i"), ord("u")):
+        size = 0
+    at += size
+    if not size or at >= markup.size:
+        return False
+    return markup[at] in (_SPACE, _LINE_FEED, _TAB, _FORM_FEED, _RETURN, _SLASH)
 
 
 @inlined

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from functools import lru_cache
+import encodings.aliases
+from functools import cache, lru_cache
+from pkgutil import iter_modules
 
 __all__ = ["decoded"]
 
@@ -68,11 +70,22 @@ def _clean(text: str) -> str:
     return text
 
 
+@cache
+def _names() -> frozenset[str]:
+    """The names of Python's codecs."""
+    modules = (module.name for module in iter_modules(encodings.__path__))
+    return frozenset([*encodings.aliases.aliases, *modules])
+
+
 @lru_cache(maxsize=256)
 def _codec(charset: str) -> str:
-    """Python's name of a charset; "" if it has no such codec."""
+    """Python's name of a charset; "" if it has no such codec.
+
+    Python keeps each name that it was asked for and does not have, so it is asked for others only.
+    """
     name = _WIDER.get(charset, charset)
-    if len(name) > _LONGEST_NAME:
+    key = encodings.normalize_encoding(name.lower())
+    if len(name) > _LONGEST_NAME or not {key, key.replace(".", "_")} & _names():
         return ""
     try:
         found = codecs.lookup(name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cached_property
 from typing import Any
 
 from consumers.mail import limits
@@ -104,14 +105,27 @@ def _bound(document: dict[str, Any], wrong: set[str]) -> None:
             wrong.add("nul")
 
 
-def _alike(text: str, other: str) -> bool:
-    """Whether two texts have the same words, and nearly the same length."""
-    if abs(len(text) - len(other)) * 10 > len(text):
-        return False
-    first = text.split(maxsplit=_FIRST_WORDS)[:_FIRST_WORDS]
-    if first != other.split(maxsplit=_FIRST_WORDS)[:_FIRST_WORDS]:
-        return False  # nearly always, and much faster
-    return text.split() == other.split()
+class _Shown:
+    """A text, split into words at most once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def first(self) -> list[str]:
+        """Some words at its beginning."""
+        return self.text.split(maxsplit=_FIRST_WORDS)[:_FIRST_WORDS]
+
+    @cached_property
+    def words(self) -> str:
+        """All words, with one space between two."""
+        return " ".join(self.text.split())
+
+    def is_like(self, other: _Shown) -> bool:
+        """Whether both have the same words, and nearly the same length."""
+        if abs(len(self.text) - len(other.text)) * 10 > len(self.text):
+            return False
+        return self.first == other.first and self.words == other.words  # the first differ mostly
 
 
 class _Body:
@@ -135,11 +149,11 @@ class _Body:
         """The text that is shown. A part that repeats an earlier one is left out."""
         if len(self.texts) == 1:
             return self.texts[0]
-        every: list[str] = []
-        for text in self.texts:
-            if not any(_alike(text, other) for other in every):
-                every.append(text)
-        return "\n".join(every)
+        every: list[_Shown] = []
+        for shown in map(_Shown, self.texts):
+            if not any(map(shown.is_like, every)):
+                every.append(shown)
+        return "\n".join(shown.text for shown in every)
 
     def add(self, part: MailPart, depth: int) -> None:
         """Read a part."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class Markup:
     text, hidden
         The text that is shown, and the text that is not.
     links
-        Target and shown text of each link.
+        Target and shown text of each link: those that are read, and one more if there are more.
     images
         The number of images.
     forms
@@ -51,7 +52,8 @@ class Markup:
 
 
 def read_markup(markup: str) -> Markup:
-    """Text and links of HTML. O(length), and quadratic in the depth of at most 4000 tags.
+    """Text and links of HTML. O(length), and quadratic in the depth of at most 4000 tags; see
+    `limits` for what else is bounded.
 
     Examples
     --------
@@ -64,14 +66,19 @@ def read_markup(markup: str) -> Markup:
     value = np.frombuffer((markup[: limits.LARGEST_MARKUP] if cut else markup).encode(), np.uint8)
     copied = np.empty(2 * value.size, np.uint8)
     counts = np.empty(flag.COUNTS, np.int64)
-    prepare(value, limits.MOST_TAGS, copied, counts)
+    most = flag.Most(
+        limits.MOST_TAGS, limits.MOST_ATTRIBUTES, limits.MOST_OPTIONS, limits.MOST_REPEATS
+    )
+    prepare(value, most, copied, counts)
     size, images, forms, flags = counts.tolist()
     tree = parser(copied[:size].tobytes())
-    links = [
-        (target, node.text_lexbor())
+    every = (
+        (target, node.text_lexbor()[: limits.LONGEST_SHOWN])
         for node in tree.tags("a")
         if (target := node.attributes.get("href")) is not None
-    ]
+    )
+    # A link may have all others in it, so the texts of all could be the square of the part.
+    links = list(islice(every, limits.MOST_LINKS + 1))
     hidden = _taken(tree) if flags & flag.HIDING else []
     if flags & flag.TITLE:
         hidden += [node.text_lexbor() for node in tree.css("head title")]

@@ -20,6 +20,7 @@ from typing import Any
 
 from consumers.mail import limits
 from consumers.mail.charsets import decoded
+from consumers.mail.message import MailMessage
 
 __all__ = ["MailPart", "fast", "mail_parts", "slow"]
 
@@ -149,7 +150,7 @@ def _lowered(found: dict[str, list[str]]) -> dict[str, list[str]]:
         return headers
     headers = {}
     for name, values in zip(names, found.values(), strict=True):
-        headers[name] = headers.get(name, []) + values
+        headers.setdefault(name, []).extend(values)
     return headers
 
 
@@ -166,9 +167,9 @@ def slow(value: bytes, wrong: set[str]) -> MailPart:
     if len(value) > limits.SLOW_BYTES:
         value = value[: limits.SLOW_BYTES]
         wrong.add("cut")
-    parser: Any = BytesParser(policy=compat32)
+    parser: Any = BytesParser(MailMessage, policy=compat32)
     if len(_CONTAINER.findall(value)) > limits.SLOW_CONTAINERS:
-        parser = BytesHeaderParser(policy=compat32)
+        parser = BytesHeaderParser(MailMessage, policy=compat32)
         wrong.add("too_deep")
     return _Bounded(wrong).part(parser.parsebytes(value), _slow_part, 0)
 
@@ -179,20 +180,13 @@ def _slow_part(message: Any) -> tuple[MailPart, list[Any]]:
         headers.setdefault(name.strip().lower(), []).append(_unfolded(value))
     kind = _type(message.get_content_type())
     disposition = _disposition(headers.get("content-disposition", [""])[0].partition(";")[0])
-    part = MailPart(kind, headers, _filename(message), disposition)
+    part = MailPart(kind, headers, _unfolded(message.get_filename("")), disposition)
     children = message.get_payload() if message.is_multipart() else []
     if not children and kind.startswith(("multipart/", "message/")):
         part.type = "text/plain"  # no boundary, or a wrong one: what it has is shown as it is
     if not children and _shown(part):
         part.content = _content(message)
     return part, children
-
-
-def _filename(message: Message) -> str:
-    try:
-        return _unfolded(str(message.get_filename("")))
-    except (ValueError, LookupError, TypeError):  # a broken RFC 2231 parameter
-        return ""
 
 
 def _content(message: Message) -> bytes:

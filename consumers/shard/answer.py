@@ -33,7 +33,7 @@ from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy"]
+__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords"]
 
 SHARE = 0.02  # of the loop's time that copies may take
 MOST_IGNORED = 10  # names of ignored fields in an answer
@@ -156,6 +156,22 @@ class ModelCopies:
             self.slow = pause > 2 * self.pause
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Observations as an `Answerer` has read them.
+
+    Parameters
+    ----------
+    values
+        Their bytes.
+    seen
+        Their fields.
+    """
+
+    values: Sequence[bytes]
+    seen: DecodedObservations
+
+
 class Answerer:
     """Predicts by a copy of a model.
 
@@ -166,7 +182,8 @@ class Answerer:
 
     Notes
     -----
-    Not safe for several threads: kernels use memory of the learner.
+    Not safe for several threads: kernels use memory of the learner. Only `read` does not use the
+    learner, so one other thread may read meanwhile.
     """
 
     def __init__(self, copy: ModelCopy) -> None:
@@ -188,9 +205,22 @@ class Answerer:
         """Whether the model explains its predictions."""
         return explainable(self._learner)
 
-    def answer(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes], ts: int, *, explain: int = 0
-    ) -> list[bytes | RecordError]:
+    @property
+    def parses(self) -> bool:
+        """Whether the observations are mails, whose parsers need a time to read them."""
+        return bool(self.copy.spec.parser)
+
+    def read(self, keys: Sequence[bytes | None], values: Sequence[bytes]) -> ReadRecords:
+        """Decode observations.
+
+        Parameters
+        ----------
+        keys, values
+            The records, as they would be in the topic.
+        """
+        return ReadRecords(values, self._decoder.decode(keys, values))
+
+    def answer(self, asked: ReadRecords, ts: int, *, explain: int = 0) -> list[bytes | RecordError]:
         """The prediction of each observation as JSON, or why it has none. O(records).
 
         If an observation has fields, and none of them is one of the model, the prediction also has
@@ -198,22 +228,22 @@ class Answerer:
 
         Parameters
         ----------
-        keys, values
-            The records, as they would be in the topic.
+        asked
+            The observations.
         ts
             Their timestamp in ms.
         explain
             How many features to explain, if the model can.
         """
-        copy = self.copy
-        rows, seen, rejected = self._prepared(keys, values)
+        copy, seen = self.copy, asked.seen
+        rows, rejected = self._prepared(seen)
         block, ids = Block.of(rows, PREDICT), seen.ids
         whys: list[Explanation | None] = [None] * len(ids)
         if explain and self.explains:
             made, whys = self._learner.run_explained(block, seen.rows, explain)
         else:
             made = self._learner.run(block)
-        ignored = self._ignored(values, seen.rows)
+        ignored = self._ignored(asked.values, seen.rows)
         best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
@@ -232,21 +262,20 @@ class Answerer:
             out.append(answer)
         return out
 
-    def predict(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes]
-    ) -> tuple[Predictions, Sequence[str], dict[int, RecordError]]:
-        """The predictions, the ids, and the records that the service would reject, by index.
+    def predict(self, asked: ReadRecords) -> tuple[Predictions, dict[int, RecordError]]:
+        """The predictions, and the records that the service would reject, by index.
 
         A rejected record has the prediction of one without values.
         """
-        rows, seen, rejected = self._prepared(keys, values)
-        return self._learner.run(Block.of(rows, PREDICT)), seen.ids, rejected
+        rows, rejected = self._prepared(asked.seen)
+        return self._learner.run(Block.of(rows, PREDICT)), rejected
 
     def check_observations(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes]
+        self, asked: ReadRecords
     ) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids, and the records that would be dead letters, also for the label inside."""
-        _, seen, rejected = self._prepared(keys, values)
+        seen = asked.seen
+        _, rejected = self._prepared(seen)
         return seen.ids, self._refused_labels(seen.labels) | rejected
 
     def check_labels(self, values: Sequence[bytes]) -> tuple[Sequence[str], dict[int, RecordError]]:
@@ -291,18 +320,15 @@ class Answerer:
                 first = accepted if first is None else first
         return refused
 
-    def _prepared(
-        self, keys: Sequence[bytes | None], values: Sequence[bytes]
-    ) -> tuple[Rows, DecodedObservations, dict[int, RecordError]]:
-        """The rows for the learner, the records as decoded, and those that are rejected."""
-        seen = self._decoder.decode(keys, values)
+    def _prepared(self, seen: DecodedObservations) -> tuple[Rows, dict[int, RecordError]]:
+        """The rows for the learner, and the records that are rejected."""
         rows = self._learner.prepare(seen.rows)
         rejected = dict(seen.rejected)
         for k, error in self._learner.refusals(rows).items():
             rejected.setdefault(k, RecordError(error.reason, error.detail))
         for each in (rows, seen.rows):
             each.blank(list(rejected))
-        return rows, seen, rejected
+        return rows, rejected
 
     def _decided(self, made: Predictions) -> Sequence[tuple[Label | None, float | None] | None]:
         """Action and risk of each prediction; None without decisions."""

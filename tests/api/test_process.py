@@ -114,7 +114,8 @@ def test_model_that_is_slow_to_copy_is_followed(service, monkeypatch) -> None:
         slow[0], copies.enabled = False, True
 
     until(lambda: copies.newest.learned == learned)
-    expected = Answerer(copies.newest).answer([b"0"], [b'{"a": 1.0, "b": 0.3}'], 0)[0]
+    answerer = Answerer(copies.newest)
+    (expected,) = answerer.answer(answerer.read([b"0"], [b'{"a": 1.0, "b": 0.3}']), 0)
     assert answer["probabilities"] == json.loads(expected)["probabilities"]
     assert answer["model"]["learned"] == learned
 

@@ -6,7 +6,9 @@ import base64
 import gzip
 import json
 import math
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -14,6 +16,8 @@ import pytest
 import zstandard
 
 from consumers.base.records import Outgoing
+from consumers.codecs import mail_field
+from consumers.mail.document import mail_document
 from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
 
@@ -24,6 +28,7 @@ max_false_positive_rate = {label = "spam", rate = 0.2, unsure = 0.5, min_learned
 max_age = "10ms"
 timeout = "60s"
 """
+DOORS = ("/checkv2", "/v1/predict", "/v1/predict?record=true", "/v1/observations")
 # As in the documentation of the protocol.
 HEADERS = {
     "From": "smtp@example.com",
@@ -154,6 +159,36 @@ def test_content_type_is_not_asked_for_but_no_page_of_another_site_gets_a_verdic
     assert sent({"Origin": service.url}) == 200
     for foreign in ("https://evil.example", "null", "http://localhost:1"):
         assert sent({"Origin": foreign}) == 403
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_mail_that_takes_long_stops_no_other_request(
+    service: Living, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It is read in a thread, so the liveness probe is answered, at every door for mails."""
+    value, entered, go_on = mail(904, spam=True), threading.Event(), threading.Event()
+
+    def held(read: bytes) -> dict[str, object]:
+        if read == value:
+            entered.set()
+            assert go_on.wait(PATIENCE)
+        return mail_document(read)
+
+    monkeypatch.setattr(mail_field, "mail_document", held)
+    record = {"id": "904", "mail": base64.b64encode(value).decode()}
+    sent = {"content": value} if path == "/checkv2" else {"json": record}
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(httpx.post, f"{service.url}{path}", timeout=PATIENCE, **sent)
+        try:
+            until(entered.is_set)
+            quick = httpx.get(f"{service.url}/healthz", timeout=PATIENCE / 10)
+            answered_early = slow.done()
+        finally:
+            go_on.set()
+
+    assert quick.status_code == 200
+    assert not answered_early
+    assert slow.result().status_code in (200, 202)
 
 
 def test_service_of_other_records_says_so(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import partial
 from io import BytesIO
 from math import isfinite
 from typing import Any
@@ -40,6 +41,9 @@ _TYPES: dict[Any, type | tuple[type, ...]] = {
     "bytes": bytes,
     "fixed": bytes,
 }
+
+_DECIMAL = "headwater-decimal"
+MOST_DECIMAL = 1786  # bytes of a decimal number: `MOST_DIGITS` have as many
 
 _LABEL = ["null", "boolean", "long", "string"]
 _PREDICTION = {
@@ -143,7 +147,12 @@ def _predictions() -> tuple[str, StoredSchema]:
 
 def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
     from fastavro import schemaless_reader
+    from fastavro.read import LOGICAL_READERS
 
+    for kind in ("bytes", "fixed"):
+        LOGICAL_READERS[f"{kind}-{_DECIMAL}"] = partial(
+            _decimal, LOGICAL_READERS[f"{kind}-decimal"]
+        )
     named: dict[str, Any] = {}
     written = _parsed(schema, named)
     strict = _strict(written)
@@ -172,6 +181,15 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
     return guarded(decode, "Avro")
 
 
+def _decimal(read: Callable[..., Decimal], value: bytes, *schemas: Any) -> Decimal:
+    """A decimal number. RecordError if it is too long: its digits take the square of its bytes."""
+    if len(value) > MOST_DECIMAL:
+        raise RecordError(
+            "oversize", f"a decimal number of {len(value):,} bytes, at most {MOST_DECIMAL:,}"
+        )
+    return read(value, *schemas)
+
+
 def _counter(schema: StoredSchema) -> Check:
     named: dict[str, Any] = {}
     return Counter(shape_of(_parsed(schema, named), named))
@@ -182,7 +200,8 @@ def _kind(value: object) -> str:
 
 
 def _strict(schema: Any) -> Any:
-    """A parsed schema whose branches and symbols are found by number only, not from their end.
+    """A parsed schema whose branches and symbols are found by number only, not from their end, and
+    whose decimal numbers are read by `_decimal`.
 
     fastavro takes them from a list, in which -1 is the last one. A dict has no key -1.
     """
@@ -191,6 +210,8 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     changed = {key: _strict(schema[key]) for key in ("type", "items", "values") if key in schema}
+    if schema.get("logicalType") == "decimal":
+        changed["logicalType"] = _DECIMAL
     if "fields" in schema:
         changed["fields"] = [{**each, "type": _strict(each["type"])} for each in schema["fields"]]
     if "symbols" in schema:

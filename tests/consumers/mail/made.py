@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from email.policy import SMTP
 
-__all__ = ["damaged", "hostile_markup", "mail", "mails"]
+__all__ = ["damaged", "hostile_markup", "mail", "mails", "page"]
 
 WORDS = (
     *("meeting", "invoice", "Überweisung", "tomorrow", "naïve", "£100", "free", "winner", "Привет"),

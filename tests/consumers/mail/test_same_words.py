@@ -56,12 +56,16 @@ PIECES = (
 markups = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
 
-def prepared(markup: str) -> tuple[str, int, int, int]:
+MANY = 1 << 30
+TAGS_ONLY = kernels.Most(limits.MOST_TAGS, MANY, MANY, MANY)
+
+
+def prepared(markup: str, most: kernels.Most = TAGS_ONLY) -> tuple[str, int, int, int]:
     """By the kernel: the source, the images, the forms, the flags."""
     value = np.frombuffer(markup.encode(), np.uint8)
     source = np.empty(2 * value.size, np.uint8)
     counts = np.empty(kernels.COUNTS, np.int64)
-    kernels.prepare(value, limits.MOST_TAGS, source, counts)
+    kernels.prepare(value, most, source, counts)
     size, images, forms, flags = counts.tolist()
     return source[:size].tobytes().decode(), images, forms, flags
 
@@ -114,10 +118,10 @@ def slowly_read(markup: str) -> Markup:
     source, images, forms, flags = searched(markup)
     tree = LexborHTMLParser(source)
     links = [
-        (target, node.text())
+        (target, node.text()[: limits.LONGEST_SHOWN])
         for node in tree.css("a")
         if (target := node.attributes.get("href")) is not None
-    ]
+    ][: limits.MOST_LINKS + 1]
     hidden = _taken(tree) if flags & kernels.HIDING else []
     hidden += [node.text() for node in tree.css("head title")]
     tree.strip_tags(["script", "style", "template"])

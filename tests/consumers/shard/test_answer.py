@@ -43,12 +43,8 @@ def test_answer_is_the_prediction_that_the_service_writes_next(case: str) -> Non
         if record.topic == "obs":
             answerer = Answerer(machine.copied(JOURNAL, n))
             explain = machine.spec.explain
-            (answer,) = answerer.answer(
-                [record.key],
-                [record.value],
-                record.timestamp,
-                explain=explain,  # type: ignore[list-item]
-            )
+            asked = answerer.read([record.key], [record.value])  # type: ignore[list-item]
+            (answer,) = answerer.answer(asked, record.timestamp, explain=explain)
         outcome = machine.process(batch([record]), NOW)
         if isinstance(answer, bytes):
             (made_then,) = outcome.predictions()
@@ -70,21 +66,26 @@ def test_answers_change_nothing_and_keep_to_their_copy() -> None:
     machine.process(batch([told(str(i), "xy"[i % 2], i) for i in range(5)]), NOW)
     copy, before = machine.copied(JOURNAL, 2), machine.fingerprint()
     value = [seen("new", a=1.5, b=2.0).value or b""]
-    first = Answerer(copy).answer([None], value, NOW)
+    first = answered(Answerer(copy), value)
 
     machine.process(batch([told(str(i), "y", i) for i in range(5, 9)]), NOW)
     learned = machine.fingerprint()
 
-    assert Answerer(copy).answer([None], value, NOW) == first
-    assert Answerer(machine.copied(JOURNAL, 3)).answer([None], value, NOW) != first
+    assert answered(Answerer(copy), value) == first
+    assert answered(Answerer(machine.copied(JOURNAL, 3)), value) != first
     assert machine.fingerprint() == learned != before
+
+
+def answered(answerer: Answerer, values: list[bytes]) -> list[bytes | RecordError]:
+    """The answers to observations without keys."""
+    return answerer.answer(answerer.read([None] * len(values), values), NOW)
 
 
 def test_no_records_have_no_answers() -> None:
     """And a model that learned nothing names no class."""
     answerer = Answerer(shard().copied(JOURNAL, 0))
-    assert answerer.answer([], [], NOW) == []
-    (one,) = answerer.answer([b"k"], [b'{"a":1}'], NOW, explain=4)
+    assert answered(answerer, []) == []
+    (one,) = answerer.answer(answerer.read([b"k"], [b'{"a":1}']), NOW, explain=4)
     assert isinstance(one, bytes)
     assert json.loads(one)["prediction"] is None
 

@@ -1,0 +1,91 @@
+"""Messages of the standard library whose parameters are read in linear time and never raise.
+
+`email` compares each semicolon of a header with all that follow, decodes a parameter in any charset
+that a mail names, such as punycode, and raises for parameters whose numbers cannot be sorted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.message import Message
+from email.utils import unquote
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from consumers.mail.charsets import decoded
+
+__all__ = ["MailMessage", "parameter"]
+
+# After the name: a number, and whether its charset is named (RFC 2231).
+_CONTINUED = re.compile(r"\*(?:([0-9]{1,6})(\*)?)?", re.ASCII)
+
+
+class MailMessage(Message):
+    """A message with other parameters than those of `email`: see the rule above."""
+
+    def get_boundary(self, failobj: Any = None) -> Any:
+        """The boundary of a multipart."""
+        found = parameter(self.get("content-type"), "boundary")
+        return failobj if found is None else found.rstrip()
+
+    def get_filename(self, failobj: Any = None) -> Any:
+        """The name of the file, in either of two headers."""
+        found = parameter(self.get("content-disposition"), "filename")
+        if found is None:
+            found = parameter(self.get("content-type"), "name")
+        return failobj if found is None else found.strip()
+
+
+def parameter(value: object, name: str) -> str | None:
+    """A parameter of a header's value; None if it has none of this name in lower case.
+
+    Examples
+    --------
+    >>> parameter('text/plain; Name="a;b"; x=y', "name")
+    'a;b'
+    >>> parameter("text/plain; name*1=c; name*0*=utf-8''%C3%A4b", "name")
+    'äbc'
+    """
+    if value is None:
+        return None
+    pieces: list[tuple[int, str, bool]] = []
+    for key, found in _parameters(str(value)):
+        key = key.lower()
+        if key == name:
+            return unquote(unquote(found))
+        continued = _CONTINUED.fullmatch(key, len(name)) if key.startswith(name) else None
+        if continued is not None:
+            pieces.append((int(continued[1] or 0), unquote(found), key.endswith("*")))
+    return _joined(sorted(pieces)) if pieces else None
+
+
+def _parameters(value: str) -> Iterator[tuple[str, str]]:
+    """Name and value of each parameter. A semicolon in quotes does not end one."""
+    held: list[str] = []
+    open_ = False
+    for piece in value.split(";"):
+        held.append(piece)
+        open_ ^= (piece.count('"') - piece.count('\\"')) % 2 == 1
+        if not open_:
+            name, _, found = ";".join(held).partition("=")
+            yield name.strip(), found.strip()
+            held.clear()
+    if held:
+        name, _, found = ";".join(held).partition("=")
+        yield name.strip(), found.strip()
+
+
+def _joined(pieces: list[tuple[int, str, bool]]) -> str:
+    """The text of the pieces of a value; the first of them may begin with a charset."""
+    if not any(encoded for _, _, encoded in pieces):
+        return unquote("".join(text for _, text, _ in pieces))
+    raw = b"".join(
+        unquote_to_bytes(text) if encoded else text.encode("utf-8", "replace")
+        for _, text, encoded in pieces
+    )
+    charset, mark, rest = raw.partition(b"'")
+    _, second, text = rest.partition(b"'")
+    if not (mark and second):
+        return decoded(raw, "")[0]
+    return decoded(text, charset.decode("ascii", "replace").strip().lower())[0]

@@ -1,0 +1,229 @@
+"""What of a mail is bounded, because a parser's work is the square of it."""
+
+from __future__ import annotations
+
+import codecs
+import encodings.aliases
+import random
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers.mail import _kernels as kernels
+from consumers.mail import limits
+from consumers.mail.charsets import decoded
+from consumers.mail.document import mail_document
+from consumers.mail.markup import read_markup
+from consumers.mail.message import MailMessage
+from tests.consumers.mail.made import page
+from tests.consumers.mail.test_same_words import MANY, prepared
+from tests.seed import seeds
+
+MULTI = b"Content-Type: multipart/mixed; boundary=x\n\n"
+ODD = b"X: " + b"=?" * (limits.ENCODED_WORDS + 1) + b"\n"  # read by the standard library
+PIECES = (
+    *(
+        "<",
+        "</",
+        ">",
+        "<p",
+        "<p ",
+        "</p",
+        "<body ",
+        "<HTML ",
+        "<b ",
+        "<font ",
+        "<!--",
+        "-->",
+        "<!a",
+    ),
+    *("<script>", "</script>", "<textarea>", "<svg>", "<![CDATA[", "]]>", "<?", "<br"),
+    *("a", "b", "c", "d", "e1", "ü", "=", " = ", "\t", "\n", "\f", "\r", " ", "/", '"', "'"),
+    *('="', "='", "=a", '="a" ', "<d", "\0"),
+)
+FORMATS = ("<b a>", "<i b>", "<font c='>'>", "<s d>", "<nobr e>", "<b f>", "<em g", "<u h='<u i>'>")
+BLOCKS = ("<p>", "</p>", "<div>", "</div>", "x", "<td>", "<table>", "</b>", "</font>", "<a j>")
+PARAMETERS = (
+    ";",
+    "a",
+    "=",
+    '"',
+    "\\",
+    " ",
+    "name",
+    "NAME=",
+    "filename=",
+    "boundary=b",
+    "x",
+    "*",
+    "'",
+)
+
+
+def tree(markup: str) -> Any:
+    """As Lexbor reads it."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(markup)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.integers(0, 3))
+def test_no_tag_has_more_attributes_than_the_bound(markup: str, most: int) -> None:
+    """Whatever hides a tag, or looks like one: a quote, a comment, a script, another tag."""
+    source, *_ = prepared(markup, kernels.Most(MANY, most, MANY, MANY))
+
+    assert all(len(node.attributes) <= most for node in tree(source).css("*"))
+
+
+@pytest.mark.parametrize("separator", [" ", "\n", "/", "='x'", '="x"', "=x "])
+def test_attributes_up_to_the_bound_are_read(separator: str) -> None:
+    """One more, and the markup ends before its tag."""
+    for more, text in ((0, "a\nb"), (1, "a")):
+        count = limits.MOST_ATTRIBUTES + more
+        names = separator.join(f"n{i}" for i in range(count))
+
+        made = read_markup(f"<p>a<p {names}>b")
+
+        assert (made.text, made.cut) == (text, more > 0)
+
+
+def test_pages_in_a_page_have_the_attributes_of_one_tag() -> None:
+    """They all become attributes of the first one."""
+    half = " ".join(f"n{i}" for i in range(limits.MOST_ATTRIBUTES // 2))
+    made = read_markup(f"a<body {half}>b<html {half.replace('n', 'm')}>c<body more>d")
+
+    assert (made.text, made.cut) == ("ab\nc", True)
+
+
+@given(st.lists(st.sampled_from(FORMATS + BLOCKS), max_size=60).map("".join), st.integers(0, 40))
+def test_tags_that_a_paragraph_repeats_are_bounded(markup: str, most: int) -> None:
+    """A tag that is not closed is there again in each paragraph: the square of the mail."""
+    source, *_ = prepared(markup, kernels.Most(MANY, MANY, MANY, most))
+
+    assert len(tree(source).css("*")) <= 3 + source.count("<") + 3 * most + 3 * len(FORMATS)
+
+
+def test_paragraphs_with_many_fonts_are_cut() -> None:
+    """38 KB of them were two million elements."""
+    markup = "".join(f"<font size={i}>a<p>" for i in range(2000))
+    made = mail_document(b"Content-Type: text/html\n\n" + markup.encode())
+
+    assert "wrong_cut" in made["structure"].split()
+    assert made["text"].startswith("a\na\na")
+
+
+def test_a_list_has_at_most_so_many_options() -> None:
+    """Each is compared with all others."""
+    made = read_markup("<select>" + "<option>a" * (limits.MOST_OPTIONS + 1))
+
+    assert made.cut
+    assert made.text.count("a") == limits.MOST_OPTIONS
+
+
+@seeds()
+def test_pages_of_programs_are_not_cut(seed: int) -> None:
+    """Nor are the styles of Word, which are in a comment without a `>`."""
+    style = (
+        "<style><!-- "
+        + "p.MsoNormal, li.MsoNormal {margin:0cm; mso-x:'a b'}\n" * 900
+        + "--></style>"
+    )
+    fonts = "".join(
+        f"<p><font size={i % 9}>a &lt; <b style='x'>b</b></font></p>" for i in range(600)
+    )
+
+    assert not read_markup(style + page(random.Random(seed)) + fonts).cut
+
+
+def test_links_around_links_are_read_up_to_the_bound() -> None:
+    """The text of each has the texts of all inside it, so their sum is the square of the mail."""
+    made = read_markup("<a href=http://a.org><table><tr><td>word " * 900)
+
+    assert len(made.links) == limits.MOST_LINKS + 1
+    assert max(len(shown) for _, shown in made.links) == limits.LONGEST_SHOWN
+
+
+@given(st.lists(st.sampled_from(PARAMETERS), max_size=25).map("".join))
+def test_parameters_are_those_of_the_standard_library(text: str) -> None:
+    """The slow twin, where it does not raise and no charset is named."""
+    value = f"Content-Type: a/b;{text}\nContent-Disposition: x; {text}\n\n".encode()
+    read = [BytesParser(kind, policy=compat32).parsebytes(value) for kind in (MailMessage, Message)]
+
+    if "*" not in text:
+        made, expected = ([each.get_boundary(), each.get_filename()] for each in read)
+        assert made == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("filename*=utf-8'de'%C3%A4", "ä"),
+        ("filename*1=b; filename*0=a", "ab"),
+        ("filename*1*=%62; filename*0*=''a", "ab"),
+        ("filename*0=a; filename*=b", "ab"),
+        ("filename*=punycode''%C3%A4", "ä"),
+        ("filename*=x\0y''a", "a"),
+        ("filename*=a", "a"),
+        (f"filename*{'1' * 5000}=a", ""),
+    ],
+)
+def test_continued_file_names_never_raise(name: str, expected: str) -> None:
+    """Numbers that cannot be sorted or are too long, and charsets that no mail has."""
+    value = ODD + f"Content-Type: a/b\nContent-Disposition: attachment; {name}\n\nhi\n".encode()
+
+    assert mail_document(value)["attachments"] == f"a_b {expected}".rstrip()
+
+
+def test_container_with_parameters_that_cannot_be_sorted_is_read() -> None:
+    """The standard library compared a number with None, and the mail had no document."""
+    value = b"Content-Type: multipart/mixed; a*=1; a*0=2; boundary=x\n\n--x\n\nhi\n--x--\n"
+
+    assert mail_document(ODD + value)["text"] == "hi"
+    assert mail_document(value.replace(b"boundary=x", b"c"))["text"].startswith("--x")
+
+
+@pytest.mark.parametrize("text", ["a b c d e f g h i", "a  b c d e f g h i"])
+def test_a_part_that_repeats_another_one_is_left_out(text: str) -> None:
+    """By its words, whatever is between them."""
+    shown = partial("--x\n\n{}\n".format)
+    parts = shown("a b c d e f g h i") + shown("a b c d e f g h j") + shown(text)
+    value = f"Content-Type: multipart/mixed; boundary=x\n\n{parts}--x--\n"
+
+    assert mail_document(value.encode())["text"] == "a b c d e f g h i\na b c d e f g h j"
+
+
+def test_charsets_that_nobody_has_are_not_kept() -> None:
+    """Python keeps each name of a codec that it has not, and never forgets one."""
+    head = b"--x\nContent-Type: text/plain; charset=x-%d\n\n\xff\n"
+    made = mail_document(MULTI + b"".join(head % i for i in range(150)))
+
+    assert "wrong_unknown_charset" in made["structure"].split()
+    assert not [name for name in encodings._cache if name.startswith("x")]
+
+
+def test_every_codec_of_texts_is_known() -> None:
+    """By its name and by each of its aliases."""
+    for alias in (*encodings.aliases.aliases, "latin-1", "cp874", "koi8-u", "utf-8-sig", "x-none"):
+        try:
+            usable = codecs.lookup(alias)._is_text_encoding
+        except LookupError:  # of another operating system
+            usable = False
+        unknown = decoded(b"", alias)[1] == "unknown_charset"
+
+        assert unknown == (not usable), alias
+
+
+def test_names_in_many_cases_are_one_header() -> None:
+    """Their values in the order of the mail."""
+    names = [f"{'x' * i}{'X' * (9 - i)}" for i in range(9)]
+    value = "".join(f"{name}: {i}\n" for i, name in enumerate(names)) + "\nhi"
+
+    assert mail_document(value.encode())["headers"] == "xxxxxxxxx " + " ".join(
+        f"xxxxxxxxx_{i}" for i in range(9)
+    )
