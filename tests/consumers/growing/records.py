@@ -9,13 +9,13 @@ from functools import cache, partial
 from typing import Any
 
 from consumers.api.bodies import records_of
-from consumers.api.contract import JSON, LINES
 from consumers.api.problems import ProblemError
 from consumers.base.errors import RecordError
 from consumers.codecs.framing import framed
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import parse
 from consumers.codecs.registry import wire_format
+from consumers.web.routes import JSON, LINES
 from stream import Schema
 from tests.consumers.arrow_tables import written
 from tests.consumers.codecs.test_wire_formats import documents, stored
