@@ -64,7 +64,15 @@ class Dear(Collector):
 async def respond(app: Starlette, accept: str) -> tuple[int, str, bytes]:
     """Status, content type and body of `/metrics`."""
     header = accept.encode("utf-8", "replace")
-    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": [(b"accept", header)]}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/metrics",
+        "headers": [(b"accept", header)],
+        "query_string": b"",
+        "root_path": "",
+        "state": {"admit": lambda: None},
+    }
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:
@@ -73,7 +81,7 @@ async def respond(app: Starlette, accept: str) -> tuple[int, str, bytes]:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request", "body": b""}
 
-    await app({**scope, "query_string": b"", "root_path": ""}, receive, send)
+    await app(scope, receive, send)
     kind = dict(sent[0]["headers"])[b"content-type"].decode()
     return sent[0]["status"], kind, b"".join(message.get("body", b"") for message in sent)
 
