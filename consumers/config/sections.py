@@ -31,7 +31,7 @@ from consumers.config.units import (
     shown_url,
     size_bytes,
 )
-from stream.join.plan import Silence
+from stream.join.silence import Silence
 
 __all__ = [
     "DEAD_LETTER_RATIO",

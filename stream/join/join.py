@@ -19,7 +19,8 @@ from stream.data.schema import Dictionary, Label
 from stream.data.state import State
 from stream.errors import SchemaError
 from stream.join.label_delay import LabelDelays
-from stream.join.plan import Correction, Plan, Refused, Silence, Step
+from stream.join.plan import Correction, Plan, Refused, Step
+from stream.join.silence import Silence
 from stream.join.state import JoinState, SettledId
 from stream.join.table import SETTLED as SETTLED_ID
 from stream.join.table import WAITING as WAITING_ROW

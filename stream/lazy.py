@@ -1,0 +1,47 @@
+"""Names of a package that are loaded when they are used (PEP 562), so that importing it is cheap.
+
+Rule: a command imports only what it uses. The names of a package stand in its `__all__`, with
+imports for type checkers; here is the file of each. A file has no name that is in its package too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy"]
+
+
+def lazy(
+    package: str, files: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` of a package.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    files
+        Module to the names that come from there.
+
+    Examples
+    --------
+    >>> look, names = lazy("stream", {"stream.errors": ["StreamError"]})
+    >>> look("StreamError").__module__, "StreamError" in names()
+    ('stream.errors', True)
+    """
+    homes = {name: file for file, names in files.items() for name in names}
+
+    def look(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, found)  # found there from now on
+        return found
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return look, names
