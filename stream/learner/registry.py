@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
@@ -98,12 +99,17 @@ def facts_of(name: str) -> Facts:
 
 
 def _all() -> dict[str, tuple[type[Learner], Facts]]:
-    """The registry, after all learners are imported."""
+    """The registry, after all included learners are imported."""
+    _load()
+    return _LEARNERS
+
+
+@cache
+def _load() -> None:
     for room, names in ROOMS.items():
         module = import_module(f"stream.{room}")
         for name in names:
             getattr(module, name)
-    return _LEARNERS
 
 
 def tables(page: str) -> str:
