@@ -20,8 +20,8 @@ from headwater.exchange import Reply, Request
 
 __all__ = [
     "MOST_READ",
-    "Address",
     "Exchange",
+    "ServiceAddress",
     "Tokens",
     "address_of",
     "exchanged",
@@ -35,7 +35,7 @@ PORTS = {"http": 80, "https": 443}
 Exchange = Generator[bytes, bytes, Reply]
 
 
-class Address(NamedTuple):
+class ServiceAddress(NamedTuple):
     """Where a service is. `login`: the value of `authorization` that the URL gives, or none."""
 
     host: str
@@ -46,7 +46,7 @@ class Address(NamedTuple):
     login: Secret | None
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> ServiceAddress:
     """The address in a URL.
 
     Raises
@@ -56,10 +56,11 @@ def address_of(url: str) -> Address:
 
     Examples
     --------
-    >>> address_of("http://localhost:8321")
-    Address(host='localhost', port=8321, named='localhost:8321', prefix='', tls=False, login=None)
-    >>> address_of("https://me:password@here/spam/").prefix
-    '/spam'
+    >>> address_of("http://localhost:8321").named
+    'localhost:8321'
+    >>> found = address_of("https://me:password@here/spam/")
+    >>> found.host, found.port, found.prefix, found.tls
+    ('here', 443, '/spam', True)
     """
     try:
         parts = urlsplit(url)
@@ -82,7 +83,7 @@ def address_of(url: str) -> Address:
     if port is not None:
         named = f"{named}:{port}"
     tls = parts.scheme == "https"
-    return Address(bare, port or PORTS[parts.scheme], named, prefix, tls, login)
+    return ServiceAddress(bare, port or PORTS[parts.scheme], named, prefix, tls, login)
 
 
 class Tokens:
@@ -103,14 +104,14 @@ class Tokens:
                 )
         self._tokens = {"read": read and Secret(read), "write": write and Secret(write)}
 
-    def authorization(self, request: Request, address: Address) -> str | None:
+    def authorization(self, request: Request, address: ServiceAddress) -> str | None:
         """The value of the header for a request. A token replaces the login of the URL."""
         token = self._tokens[request.needs]
         return f"Bearer {token}" if token else address.login
 
 
 def exchanged(
-    connection: h11.Connection, request: Request, address: Address, tokens: Tokens
+    connection: h11.Connection, request: Request, address: ServiceAddress, tokens: Tokens
 ) -> Exchange:
     """The exchange of a request for its reply.
 

@@ -1,7 +1,8 @@
 """Names of a package that are loaded when they are used (PEP 562), so that importing it is cheap.
 
-Rule: a command imports only what it uses. The names of a package stand in its `__all__`, with
-imports for type checkers; here is the file of each. A file has no name that is in its package too.
+Rule: a command imports only what it uses. `__all__` lists the names, and type checkers read the
+imports beside it. No name is that of a file of the package, because importing the file would
+replace it.
 """
 
 from __future__ import annotations

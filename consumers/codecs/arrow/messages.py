@@ -18,7 +18,7 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.codecs.arrow.plain import PlainColumns
-from consumers.codecs.arrow.sizes import MAGIC, size_of, stream_of
+from consumers.codecs.arrow.sizes import size_of, stream_of
 from consumers.codecs.arrow.values import UnreadableTypeError, column_values, plain_type
 from consumers.codecs.arrow.volume import volume
 from consumers.codecs.format import Document
