@@ -42,7 +42,7 @@ HEAVY = {"numba", "llvmlite", "scipy", "river", "starlette", "uvicorn", "pandas"
 # Each command with the most modules that it loads. Python itself has about 60, the options of a
 # command 270 with pydantic, numpy 90, the classes of the configuration 100.
 LIGHT = {
-    "learn --spam mail --url URL": 350,
+    "learn --spam mail --url URL": 450,
     "classify --url URL -I mail": 340,
     "tail orders --from-beginning --drain --transport sqlite:log.db": 425,
     "tail orders --from-beginning --drain --config orders.toml": 500,
