@@ -25,7 +25,7 @@ def lazy(
     package
         Its name.
     files
-        Module to the names that come from there.
+        Module to the names that come from there; `NAME as OTHER` is called OTHER here.
 
     Examples
     --------
@@ -33,16 +33,20 @@ def lazy(
     >>> look("StreamError").__module__, "StreamError" in names()
     ('stream.errors', True)
     """
-    homes = {name: file for file, names in files.items() for name in names}
+    homes = {}
+    for file, names in files.items():
+        for there, _, here in (name.partition(" as ") for name in names):
+            homes[here or there] = (file, there)
 
     def look(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(homes[name]), name)
+        file, there = homes[name]
+        found = getattr(import_module(file), there)
         setattr(sys.modules[package], name, found)  # found there from now on
         return found
 
-    def names() -> list[str]:
+    def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
-    return look, names
+    return look, listed

@@ -19,6 +19,7 @@ import pytest
 import headwater
 import stream
 from consumers.config.learner import model_types
+from consumers.service import trial
 from stream.learner.registry import learners
 
 ROOT = Path(__file__).parents[1]
@@ -188,3 +189,36 @@ def test_feeds_of_the_demo_load_no_statistics() -> None:
     found = json.loads(python(PROBE.replace("from stream import *", feed)))
 
     assert not {"river.datasets", "scipy.stats", "sklearn", "pandas"} & set(found["modules"])
+
+
+@pytest.fixture
+def shadowed(tmp_path: Path) -> Path:
+    """A folder with a file that has the name of our package, as one of a user may."""
+    (tmp_path / "stream.py").write_text("raise SystemExit('the file of the folder was run')\n")
+    return tmp_path
+
+
+def test_command_runs_no_file_of_its_folder(shadowed: Path) -> None:
+    """An installed command is a script, so its folder is not where Python looks."""
+    command = [Path(sys.executable).with_name("headwater"), "sample", "payments"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=shadowed, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (shadowed / "payments.csv").is_file()
+
+
+def test_process_that_a_service_starts_runs_no_file_of_its_folder(shadowed: Path) -> None:
+    """A service may start in any folder."""
+    command = [*trial.COMMAND, "999"]  # no open file, which it reports
+    done = subprocess.run(command, capture_output=True, text=True, cwd=shadowed, check=False)
+
+    assert "Bad file descriptor" in done.stdout, done.stderr
+
+
+def test_other_package_of_the_name_is_named(tmp_path: Path) -> None:
+    """A program beside it would get an error that names no file."""
+    (tmp_path / "stream.py").touch()
+    command = [sys.executable, "-c", "from headwater import MixedNB"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    assert f"got {tmp_path / 'stream.py'}; rename that file" in done.stderr

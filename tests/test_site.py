@@ -84,7 +84,7 @@ def test_every_public_name_of_stream_is_documented(site: Path) -> None:
     """With an anchor that a link can name."""
     anchors = set().union(*(Page(path).anchors for path in (site / "reference").glob("*.html")))
 
-    assert [name for name in stream.__all__ if f"stream.{name}" not in anchors] == []
+    assert [name for name in stream.__all__ if f"headwater.{name}" not in anchors] == []
 
 
 def test_check_of_links_finds_a_missing_file_and_a_missing_heading(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def run(
             "`pip install 'headwater[spark]'`"
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # a worker imports no file of its folder
     builder = SparkSession.builder.appName(f"headwater backfill {job.config.name}").master(master)
     for name, value in {**DEFAULTS, **settings}.items():
         builder = builder.config(name, value)
