@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from os.path import normpath
@@ -15,7 +16,7 @@ from typer.core import TyperCommand
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import application
 from headwater.cli import COMMANDS, MORE
-from tests.lint.sources import ROOT, Finding, Rules, Source, pages, source, under
+from tests.lint.sources import ROOT, Finding, Rules, Source, pages, product, source, under
 
 __all__ = ["RULES", "command_lines", "files"]
 
@@ -135,6 +136,25 @@ def commands(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield file.finding(line, f"{shown}: {why}; show what the command takes")
 
 
+def installed() -> list[Source]:
+    """Where people read what to install. Decisions are history."""
+    now = (page for page in pages() if not page.path.startswith("docs/decisions/"))
+    return [*now, *product(), *under("*.py", "examples")]
+
+
+def extras(sources: Sequence[Source]) -> Iterator[Finding]:
+    """What pip is given works in a clone: the project is on no index, and its extras exist."""
+    declared = tomllib.loads(source("pyproject.toml").text)["project"]["optional-dependencies"]
+    for file in sources:
+        for found in re.finditer(r"(headwater|'\.)\[([a-z]+(?:,[a-z]+)*)\]", file.text):
+            line = file.at(found.start())
+            if found[1] == "headwater":
+                yield file.finding(line, f"{found[0]} is on no index; write '.[{found[2]}]'")
+            for name in found[2].split(","):
+                if name not in declared:
+                    yield file.finding(line, f"there is no extra {name!r}; name one that there is")
+
+
 def figures(readme_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
     """The figures of the README are those that docs/performance.md has."""
     readme, measured = readme_and_measured
@@ -179,6 +199,7 @@ RULES: Rules = {
     links: pages,
     headings: pages,
     commands: lambda: [*pages(), *units()],
+    extras: installed,
     figures: lambda: (source("README.md"), source("docs/performance.md")),
     reasons: lambda: source("docs/records.md"),
 }

@@ -319,6 +319,15 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             ],
         ),
     ],
+    docs.extras: [
+        (
+            [Source(PAGE, "pip install '.[arrow,mail]'\npip install 'headwater[mail]' '.[male]'")],
+            [
+                f"{PAGE}:2: headwater[mail] is on no index; write '.[mail]'",
+                f"{PAGE}:2: there is no extra 'male'",
+            ],
+        ),
+    ],
     docs.figures: [
         (measured("0.1"), []),
         (measured("0.3"), ['README.md:4: write "in 0.3 µs, 760 × as fast as river\'s loop"']),
