@@ -12,6 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+import headwater
 import stream
 
 project = "headwater"
@@ -42,11 +43,11 @@ nitpick_ignore_regex = [
     ("py:class", r"(stream|consumers)\.\w+\.\w+\..+|[a-z ]+"),
 ]
 
-GROUPS = {"learners": stream.Learner, "errors": stream.StreamError}
+GROUPS = {"learners": headwater.Learner, "errors": headwater.StreamError}
 
 
 class Public(SphinxDirective):
-    """`{public} learners`: the public names of `stream` of this group, with their members.
+    """`{public} learners`: the names of `stream` of this group, as `headwater` has them.
 
     A page would otherwise name each learner again. `records` are the names of no other group.
     """
@@ -55,8 +56,10 @@ class Public(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         (wanted,) = self.arguments
-        names = [name for name in stream.__all__ if group(getattr(stream, name)) == wanted]
-        names.sort(key=lambda name: getattr(stream, name) is not GROUPS.get(wanted))  # base first
+        names = [name for name in stream.__all__ if group(getattr(headwater, name)) == wanted]
+        names.sort(
+            key=lambda name: getattr(headwater, name) is not GROUPS.get(wanted)
+        )  # base first
         lines = [line for name in names for line in documented(name)]
         return self.parse_text_to_nodes("\n".join(lines))
 
@@ -68,15 +71,15 @@ def group(thing: object) -> str:
 
 
 def documented(name: str) -> list[str]:
-    """The Markdown that documents a public name of `stream`."""
-    thing = getattr(stream, name)
+    """The Markdown that documents a name of `stream`."""
+    thing = getattr(headwater, name)
     if isinstance(thing, type):
         above = []  # of Learner also what it inherits, but river's clone and mutate
-        if thing is stream.Learner:
+        if thing is headwater.Learner:
             above = ["   :inherited-members:", "   :exclude-members: clone, mutate"]
         options = ["   :members:", *above]
-        return ["```{eval-rst}", f".. autoclass:: stream.{name}", *options, "```", ""]
-    return ["```{eval-rst}", f".. autodata:: stream.{name}", "```", ""]
+        return ["```{eval-rst}", f".. autoclass:: headwater.{name}", *options, "```", ""]
+    return ["```{eval-rst}", f".. autodata:: headwater.{name}", "```", ""]
 
 
 def setup(app: Sphinx) -> None:

@@ -2,7 +2,7 @@
 
     IMAP_PASSWORD=… python imap_folders.py --host mail.example.org --user jo --spam Junk --ham INBOX
 
-Needs `pip install 'headwater[client]'`. Run it each hour: it reads the mails that came into a
+Run it each hour: it reads the mails that came into a
 folder since the last time, by the UIDs in `--state`, and changes nothing in the mailbox.
 
 A mail is labelled by the folder in which it is found. So a mail that was moved is labelled again,

@@ -2,7 +2,7 @@
 
     python smtp_filter.py --listen 127.0.0.1:10025 --next 127.0.0.1:10026
 
-Needs `pip install aiosmtpd 'headwater[client]'`. docs/howto/mail-server.md has Postfix's lines.
+Needs `pip install aiosmtpd`. docs/howto/mail-server.md has Postfix's lines.
 
 No mail is lost, because this program keeps none: each command is passed to the next server, and its
 answer is the answer. So the sender has the mail until the next server has it. If the next server

@@ -12,8 +12,8 @@ from typing import Self, TypeVar, cast
 
 from consumers.api.contract import Label, PredictionRecord, Rejection
 from consumers.base.errors import HeadwaterError
+from headwater.async_http import AsyncHttpDoor
 from headwater.calls import Ask, Call, Calls, Step
-from headwater.http import AsyncHttpDoor
 from headwater.log import PredictionStream
 from headwater.records import Id, Time, Written
 from headwater.settings import ClientBase, ClientSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import TimeoutError as LateError
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
@@ -30,8 +29,8 @@ class Client(ClientBase):
     Parameters
     ----------
     url
-        `http://HOST:PORT` of a service, which needs `pip install 'headwater[client]'`; or the log
-        of a service, such as `kafka://HOST:PORT` or `sqlite:FILE.db`.
+        `http://HOST:PORT` of a service, or its log, such as `kafka://HOST:PORT` or
+        `sqlite:FILE.db`.
     observations, labels, predictions
         The topics, only for a log. Those that are not used may be missing.
     id_field
@@ -279,5 +278,5 @@ class Client(ClientBase):
         future = self._log.append(step.topic, self._log.translated(step.topic, step.records))
         try:
             return future.result(self._settings.timeout)
-        except LateError:
+        except TimeoutError:
             raise self._settings.late() from None

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
+from consumers.base.fields import field_of, timestamp_ms
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 
@@ -85,8 +86,6 @@ def prepare_observations(
     >>> made.id, made.value
     ('7', b'{"x":1.5,"id":7}')
     """
-    from consumers.offline.feed import field_of
-
     for x, given, when in _rows(xs, ids, ts):
         _check(x)
         inside = field_of(x, id_field)
@@ -158,7 +157,7 @@ def prepare_label(
     if w is not None:
         record["w"] = w
     if reporter is not None:
-        from consumers.codecs.json import reporter_name
+        from consumers.codecs.reporter import reporter_name
 
         if reporter_field is None:
             raise ConfigError(
@@ -233,8 +232,6 @@ def _json(record: Mapping[str, object]) -> bytes:
 def _ms(when: Time | None) -> int | None:
     if when is None:
         return None
-    from consumers.offline.feed import timestamp_ms
-
     if isinstance(when, datetime):
         zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
         return round(zoned.timestamp() * 1000)

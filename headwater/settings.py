@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Self
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.secrets import without_login
 from headwater.exchange import Retries
-from headwater.http import Tokens
+from headwater.http1 import Tokens
 from headwater.records import Prepared, TopicNames, prepare_features, prepare_observations
 
 if TYPE_CHECKING:
+    import ssl
+
     from consumers.config import Config
     from headwater.log import LogDoor
 

@@ -1,45 +1,71 @@
 """The learning core of headwater: pure, incremental, exact.
 
-Importing it compiles nothing and does no I/O.
+Importing it loads nothing: each name is loaded when it is used.
 """
 
-from stream import bayes
-from stream.bayes import *  # noqa: F403  a learner is listed once, in its room
-from stream.compat import RiverClassifier
-from stream.data.block import Block, Op, Rows
-from stream.data.schema import Field, Label, Schema
-from stream.data.state import State
-from stream.errors import (
-    InvalidRecordError,
-    NotLearnedError,
-    NotSupportedError,
-    SchemaError,
-    StateError,
-    StreamError,
-)
-from stream.keyed import PerKeyNB
-from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation, LinearView
-from stream.linear import LogisticRegression, SpamScorer
-from stream.mixture import Calibrated, Mixture
-from stream.neighbors import KNNClassifier
+from typing import TYPE_CHECKING
+
+from stream.lazy import lazy
+from stream.learner.names import ROOMS
+
+if TYPE_CHECKING:
+    from stream.bayes import (
+        BernoulliNB,
+        CategoricalBayes,
+        CategoricalNB,
+        ComplementNB,
+        GaussianBayes,
+        GaussianNB,
+        MixedBayes,
+        MixedNB,
+        MultinomialNB,
+        PoissonNB,
+    )
+    from stream.compat import RiverClassifier
+    from stream.data.block import Block, Op, Rows
+    from stream.data.schema import Field, Label, Schema
+    from stream.data.state import State
+    from stream.errors import (
+        InvalidRecordError,
+        NotLearnedError,
+        NotSupportedError,
+        SchemaError,
+        StateError,
+        StreamError,
+    )
+    from stream.keyed import PerKeyNB
+    from stream.learner.base import Learner, Predictions
+    from stream.learner.explain import Explanation, LinearView
+    from stream.linear import LogisticRegression, SpamScorer
+    from stream.mixture import Calibrated, Mixture
+    from stream.neighbors import KNNClassifier
 
 __all__ = [
+    "BernoulliNB",
     "Block",
     "Calibrated",
+    "CategoricalBayes",
+    "CategoricalNB",
+    "ComplementNB",
     "Explanation",
     "Field",
+    "GaussianBayes",
+    "GaussianNB",
     "InvalidRecordError",
     "KNNClassifier",
     "Label",
     "Learner",
     "LinearView",
     "LogisticRegression",
+    "MixedBayes",
+    "MixedNB",
     "Mixture",
+    "MultinomialNB",
     "NotLearnedError",
     "NotSupportedError",
     "Op",
     "PerKeyNB",
+    "PoissonNB",
     "Predictions",
     "RiverClassifier",
     "Rows",
@@ -50,4 +76,24 @@ __all__ = [
     "StateError",
     "StreamError",
 ]
-__all__ += bayes.__all__
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {f"stream.{room}": names for room, names in ROOMS.items()}
+    | {
+        "stream.compat": ("RiverClassifier",),
+        "stream.data.block": ("Block", "Op", "Rows"),
+        "stream.data.schema": ("Field", "Label", "Schema"),
+        "stream.data.state": ("State",),
+        "stream.errors": (
+            "InvalidRecordError",
+            "NotLearnedError",
+            "NotSupportedError",
+            "SchemaError",
+            "StateError",
+            "StreamError",
+        ),
+        "stream.learner.base": ("Learner", "Predictions"),
+        "stream.learner.explain": ("Explanation", "LinearView"),
+    },
+)

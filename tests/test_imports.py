@@ -1,22 +1,158 @@
-"""What an import loads and compiles."""
+"""What an import and a command load and compile.
+
+Rule: the number of modules bounds the time of a start without a clock. A bound is what is loaded
+now, rounded up; whoever needs more looks for what to load later.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import pytest
+
+import headwater
+import stream
+from consumers.config.learner import model_types
+from consumers.service import trial
+from stream.learner.registry import learners
+
 ROOT = Path(__file__).parents[1]
-MOST_IMPORTED = 800  # modules that `import stream` loads, with numba and numpy
+MOST_IMPORTED = 800  # modules that all learners load, with numba and numpy
 
 PROBE = """
 import sys, json
 from numba.core import event
 with event.install_recorder("numba:compile") as compiled:
-    import stream
+    from stream import *
 print(json.dumps({"compiled": len(compiled.buffer), "modules": sorted(sys.modules)}))
 """
+COMMAND = """
+import sys
+from headwater.cli import main
+code = main()
+print("modules", *sorted(sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+HEAVY = {"numba", "llvmlite", "scipy", "river", "starlette", "uvicorn", "pandas", "sklearn"}
+# Each command with the most modules that it loads. Python itself has about 60, the options of a
+# command 270 with pydantic, numpy 90, the classes of the configuration 100.
+LIGHT = {
+    "learn --spam mail --url URL": 450,
+    "classify --url URL -I mail": 340,
+    "tail orders --from-beginning --drain --transport sqlite:log.db": 425,
+    "tail orders --from-beginning --drain --config orders.toml": 500,
+    "produce orders more.jsonl --config orders.toml": 540,
+    "produce orders more.csv --config orders.toml": 560,
+}
+ANSWER = (
+    b'{"id":"7","prediction":"spam","probabilities":[["spam",0.9],["ham",0.1]],"model":{"name":'
+    b'"mail","type":"spam","learned":40},"position":{"topic":"mail","partition":0,"offset":7},'
+    b'"ts":0,"explanation":{"against":"ham","log_odds":2.2,"top":[["prize",2.0]]}}'
+)
+WRITTEN = b'{"records":[{"topic":"mail","partition":0,"offset":0}]}'
+
+
+class Service(BaseHTTPRequestHandler):
+    """Predicts that every mail is spam, and knows none."""
+
+    def do_GET(self) -> None:
+        self._answer(404, b'{"title":"none","status":404,"detail":"not known"}')
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self._answer(*((200, ANSWER) if "predict" in self.path else (202, WRITTEN)))
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """That of a service."""
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a configuration, its log and files."""
+    folder = tmp_path_factory.mktemp("light")
+    (folder / "mail").write_bytes(b"Subject: prize\nMessage-ID: <7@x>\n\nwon\n")
+    (folder / "more.jsonl").write_text('{"id": "1", "amount": 12.5}\n')
+    (folder / "more.csv").write_text("id,amount\n2,12.5\n")
+    (folder / "orders.toml").write_text(
+        'name = "orders"\n[input]\ntransport = "sqlite:log.db"\nobservations = "orders"\n'
+        'labels = "paid"\n[features]\namount = "numeric"\n'
+        '[decision]\nmax_false_positive_rate = { label = "no", rate = 0.01 }\n'
+        '[drift]\ndetectors = [{ on = "feature:amount", type = "ADWIN" }]\n'
+    )
+    loaded_by("check orders.toml --create", folder)
+    return folder
+
+
+def loaded_by(words: str, folder: Path) -> set[str]:
+    """The modules that a command has loaded at its end."""
+    command = [sys.executable, "-P", "-c", COMMAND, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.rpartition("modules ")[2].split())
+
+
+@pytest.mark.parametrize(("words", "most"), LIGHT.items(), ids=lambda value: str(value))
+def test_command_loads_only_what_it_uses(words: str, most: int, place: Path, url: str) -> None:
+    """A mail filter starts once a mail, and a script calls the others for a record."""
+    loaded = loaded_by(words.replace("URL", url), place)
+
+    assert not loaded & HEAVY
+    assert len(loaded) < most, len(loaded)
+
+
+def test_check_of_a_configuration_loads_no_service(place: Path) -> None:
+    """It builds the learner, so it needs the kernels, but no server and no statistics."""
+    loaded = loaded_by("check orders.toml", place)
+
+    assert not loaded & {"starlette", "uvicorn", "asyncio", "scipy.stats", "pandas", "rich"}
+
+
+@pytest.mark.parametrize("package", ["stream", "headwater"])
+def test_importing_a_package_loads_nothing(package: str) -> None:
+    """Its names are loaded when they are used."""
+    code = f"import sys, json; import {package}; print(json.dumps(sorted(sys.modules)))"
+    loaded = set(json.loads(python(code)))
+
+    assert not loaded & {*HEAVY, "numpy", "pydantic", "msgspec"}
+
+
+@pytest.mark.parametrize("package", [stream, headwater])
+def test_every_public_name_is_found(package: object) -> None:
+    """Also by `from … import *`, and where the names are listed."""
+    names = package.__all__
+
+    assert all(getattr(package, name) is not None for name in names)
+    assert set(names) <= set(dir(package))
+    with pytest.raises(AttributeError, match="has no attribute 'Typo'"):
+        package.Typo  # noqa: B018
+
+
+def test_types_of_a_configuration_are_the_learners() -> None:
+    """Their names are known without loading them."""
+    assert set(model_types()) - {"auto", "spam"} == set(learners())
 
 
 def python(code: str) -> str:
@@ -27,10 +163,7 @@ def python(code: str) -> str:
 
 
 def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
-    """river's metrics and drift, and libraries of frames, are loaded by those who use them.
-
-    The number of modules bounds the time of an import without a clock.
-    """
+    """river's metrics and drift, and libraries of frames, are loaded by those who use them."""
     found = json.loads(python(PROBE))
     heavy = {"river.metrics", "river.drift", "river.datasets", "sklearn", "matplotlib"}
     heavy |= {"narwhals", "pandas", "polars", "pyarrow"}
@@ -43,7 +176,9 @@ def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
 
 def test_importing_the_service_loads_no_statistics() -> None:
     """scipy.stats takes longer than the rest of a start; only some of river's modules need it."""
-    found = json.loads(python(PROBE.replace("import stream", "import consumers.service.runner")))
+    found = json.loads(
+        python(PROBE.replace("from stream import *", "import consumers.service.runner"))
+    )
 
     assert not {"scipy.stats", "river.metrics", "river.multiclass"} & set(found["modules"])
 
@@ -51,6 +186,39 @@ def test_importing_the_service_loads_no_statistics() -> None:
 def test_feeds_of_the_demo_load_no_statistics() -> None:
     """`river.datasets` takes longer to import than the rest of a start."""
     feed = "from consumers.demo.data import bundled; next(bundled('phishing').records())"
-    found = json.loads(python(PROBE.replace("import stream", feed)))
+    found = json.loads(python(PROBE.replace("from stream import *", feed)))
 
     assert not {"river.datasets", "scipy.stats", "sklearn", "pandas"} & set(found["modules"])
+
+
+@pytest.fixture
+def shadowed(tmp_path: Path) -> Path:
+    """A folder with a file that has the name of our package, as one of a user may."""
+    (tmp_path / "stream.py").write_text("raise SystemExit('the file of the folder was run')\n")
+    return tmp_path
+
+
+def test_command_runs_no_file_of_its_folder(shadowed: Path) -> None:
+    """An installed command is a script, so its folder is not where Python looks."""
+    command = [Path(sys.executable).with_name("headwater"), "sample", "payments"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=shadowed, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (shadowed / "payments.csv").is_file()
+
+
+def test_process_that_a_service_starts_runs_no_file_of_its_folder(shadowed: Path) -> None:
+    """A service may start in any folder."""
+    command = [*trial.COMMAND, "999"]  # no open file, which it reports
+    done = subprocess.run(command, capture_output=True, text=True, cwd=shadowed, check=False)
+
+    assert "Bad file descriptor" in done.stdout, done.stderr
+
+
+def test_other_package_of_the_name_is_named(tmp_path: Path) -> None:
+    """A program beside it would get an error that names no file."""
+    (tmp_path / "stream.py").touch()
+    command = [sys.executable, "-c", "from headwater import MixedNB"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    assert f"got {tmp_path / 'stream.py'}; rename that file" in done.stderr

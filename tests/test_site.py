@@ -71,7 +71,7 @@ def test_site_is_whole(tmp_path: Path) -> None:
 
     assert pages
     assert [page for page in pages if not (site / page).with_suffix(".html").is_file()] == []
-    assert [name for name in stream.__all__ if f"stream.{name}" not in anchors] == []
+    assert [name for name in stream.__all__ if f"headwater.{name}" not in anchors] == []
     assert broken(site) == []
 
 

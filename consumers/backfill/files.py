@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, Split
 from consumers.base.errors import ConfigError
+from consumers.base.fields import field_of, timestamp_ms
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
 from consumers.config import Config
 from consumers.config.sample import SAMPLE_SIZE
@@ -27,7 +28,7 @@ from consumers.files.formats.parquet import footer, of_groups
 from consumers.files.source import FileSource
 from consumers.journal.merge import Merge
 from consumers.offline.evaluate import batches
-from consumers.offline.feed import encoded, field_of, id_of, label_records, timed, timestamp_ms
+from consumers.offline.feed import encoded, id_of, label_records, timed
 from consumers.offline.lines import LineFeed
 from consumers.offline.tables import TableFeed
 from stream.data.schema import Schema

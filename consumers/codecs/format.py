@@ -1,15 +1,20 @@
-"""What a wire format is: how the bytes of a record become a document of JSON values, and back."""
+"""What a wire format is: how the bytes of a record become a document of JSON values, and back.
+
+Rule: an entry imports a decoder when it is used, because a configuration is checked without one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from consumers.codecs.json import JsonObservations
-from consumers.codecs.rows import MessageReader
 from consumers.codecs.schemas import StoredSchema
 from stream.data.schema import Kind
+
+if TYPE_CHECKING:
+    from consumers.codecs.json import JsonObservations
+    from consumers.codecs.rows import MessageReader
 
 __all__ = ["Check", "Document", "Fields", "Reader", "RowFormat", "WireFormat", "Writer"]
 

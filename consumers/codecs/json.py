@@ -29,11 +29,11 @@ from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
+from consumers.codecs.reporter import reporter_name
 from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Schema
 from stream.errors import InvalidRecordError
-from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = [
     "LARGEST_RECORD",
@@ -42,7 +42,6 @@ __all__ = [
     "JsonLabels",
     "JsonObservations",
     "parse",
-    "reporter_name",
 ]
 
 
@@ -542,20 +541,6 @@ def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
 def _at(document: Mapping[str, Any], name: str) -> Any:
     """The value of a field; a field with the whole name comes before the path."""
     return document[name] if name in document else _dig(document, name.split("."))
-
-
-def reporter_name(value: object) -> str | None:
-    """The name of a reporter; an integer is one too, as text. RecordError for any other value."""
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if isinstance(value, str) and 0 < len(value) <= LONGEST_REPORTER:
-        return value
-    raise RecordError(
-        "bad_reporter",
-        f"expected a reporter (text of 1 to {LONGEST_REPORTER} characters, an integer, or null)",
-    )
 
 
 def _float(w: float) -> float:

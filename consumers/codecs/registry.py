@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 
 import msgspec
 
+from consumers.base.extras import install
 from consumers.codecs.format import Document, Reader, WireFormat
 from consumers.codecs.framing import HEADER, framed
 
@@ -102,7 +103,7 @@ def lacks(wire: WireFormat) -> str | None:
         return None
     names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     are = "is" if len(missing) == 1 else "are"
-    return f"{names}, which {are} not installed; run `pip install 'headwater[{wire.extra}]'`"
+    return f"{names}, which {are} not installed; run `{install(wire.extra)}`"
 
 
 def _is_there(name: str) -> bool:

@@ -246,7 +246,7 @@ def _reading(
 
 def _moment(option: str, text: str | None) -> int | None:
     from consumers.base.errors import ConfigError
-    from consumers.offline.feed import timestamp_ms
+    from consumers.base.fields import timestamp_ms
 
     if text is None:
         return None

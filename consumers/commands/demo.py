@@ -70,8 +70,8 @@ def demo(
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option(help="At the end, compare the scores with those of river's own loop."),
-    ] = True,
+        typer.Option("--verify", help="Compare the scores with those of river's own, slow loop."),
+    ] = False,
 ) -> None:
     """Watch a model learn: real records, predicted first, learned when their labels arrive.
 
@@ -309,15 +309,16 @@ def _drawn(watch: PictureListener, *, live: bool) -> Iterator[None]:
 
 
 def _line_by_line(total: int) -> Tell:
-    """Prints a line after each tenth except the last, whose labels have not arrived."""
+    """Prints a line after the first commit, and after each tenth except the last, whose labels have
+    not arrived."""
     from consumers.demo.summary import progress
 
-    shown = 0
+    shown = -1
 
     def tell(picture: Picture) -> None:
         nonlocal shown
         tenths = LINES * picture.observations // max(total, 1)
-        if shown < tenths < LINES:
+        if picture.observations and shown < tenths < LINES:
             shown = tenths
             typer.echo(progress(picture))
 

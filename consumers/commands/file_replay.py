@@ -120,8 +120,9 @@ def replay_file(
         One of the entrants failed.
     """
     from consumers.base.errors import ConfigError
+    from consumers.base.fields import field_of, timestamp_ms
     from consumers.offline.evaluate import late_labels
-    from consumers.offline.feed import LateLabels, field_of, parse_delay, timestamp_ms
+    from consumers.offline.feed import LateLabels, parse_delay
 
     _check_outputs(asked)
     if asked.verify and asked.reporter:
@@ -230,7 +231,7 @@ def _searched(
     records: Iterable[Mapping[str, object]], absent: set[str]
 ) -> Iterator[Mapping[str, object]]:
     """The same records; removes the fields that they have from `absent`."""
-    from consumers.offline.feed import field_of
+    from consumers.base.fields import field_of
 
     for record in records:
         if absent:

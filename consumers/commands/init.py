@@ -453,7 +453,7 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
 
 def _times(records: Records, name: str) -> list[int] | None:
     """The times in a field; None unless every record has one."""
-    from consumers.offline.feed import timestamp_ms
+    from consumers.base.fields import timestamp_ms
 
     try:
         times = [timestamp_ms(record.get(name)) for record in records]

@@ -336,14 +336,8 @@ def _check_schema(feed: RecordsToWrite) -> None:
 
 def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
     """Write all records, then report the counts, also after Ctrl-C."""
-    from consumers.offline.feed import (
-        due_seconds,
-        field_of,
-        step_ms,
-        timed,
-        timestamp_ms,
-        trailing_labels,
-    )
+    from consumers.base.fields import field_of, timestamp_ms
+    from consumers.offline.feed import due_seconds, step_ms, timed, trailing_labels
 
     records: Iterable[Mapping[str, object]] = feed.records()
     if not found.in_order and feed.time_field is not None:
@@ -396,8 +390,9 @@ def _pour(
     log: Log, feed: RecordsToWrite, pipe: Pipe, *, envelope: bool, resume: Path | None
 ) -> None:
     """Write the records of stdin when they arrive, then report the counts, whatever ended it."""
+    from consumers.base.fields import field_of
     from consumers.commands.produce_pipe import moments, pour, unwrapped
-    from consumers.offline.feed import field_of, timed
+    from consumers.offline.feed import timed
     from consumers.transports.positions import Positions
 
     found, counts = Survey(), dict.fromkeys(feed.topics, 0)

@@ -16,11 +16,12 @@ import msgspec
 
 from consumers.base.converter import Converter
 from consumers.base.errors import ConfigError
+from consumers.base.fields import field_of, timestamp_ms
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
 from consumers.commands.wire import in_format
 from consumers.files.pipe import Pipe
-from consumers.offline.feed import encoded, field_of, id_of, timestamp_ms
+from consumers.offline.feed import encoded, id_of
 from consumers.schemas.translate import Translator
 from consumers.transports.positions import Positions
 from consumers.transports.protocol import Log

@@ -48,7 +48,7 @@ def rivals(paths: Sequence[Path]) -> list[Rival]:
     """
     from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
-    from stream.contest.champion import MOST
+    from stream.contest import MOST
 
     if len(paths) > MOST + 1:
         raise ConfigError(f"--compare takes {MOST + 1} configurations at most, got {len(paths)}")

@@ -154,7 +154,7 @@ def of_topic(
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:
     """The id of a record as text: that of its field, else its key."""
-    from consumers.offline.feed import field_of
+    from consumers.base.fields import field_of
 
     value = field_of(record, field)
     if value is not None:

@@ -42,7 +42,8 @@ def survey(
     ConfigError
         No records, no labels, or an invalid time or id; the message names `origin`.
     """
-    from consumers.offline.feed import field_of, id_of, timestamp_ms
+    from consumers.base.fields import field_of, timestamp_ms
+    from consumers.offline.feed import id_of
 
     found = Survey()
     latest = 0

@@ -106,10 +106,12 @@ def tail(
 
 def _lines(config: Path | None, *, as_envelope: bool) -> Callable[[Record], str]:
     """How a record is printed."""
-    from consumers.commands.wire import translator_of
-    from consumers.config import load
+    translator = None
+    if config is not None:
+        from consumers.commands.wire import translator_of
+        from consumers.config import load
 
-    translator = None if config is None else translator_of(load(config))
+        translator = translator_of(load(config))
 
     def line(record: Record) -> str:
         if translator is not None and record.value is not None:

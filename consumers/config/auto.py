@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from consumers.config.learner import LearnerConfig
 from stream.data.schema import Schema
-from stream.mixture.mixture import OF_TEXTS, STACKED
+from stream.mixture.experts import OF_TEXTS, STACKED
 
 __all__ = [
     "DEFAULTS",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from consumers.config.sections import Section
 from stream.errors import SchemaError
-from stream.preprocessing import Discretizer, MDLDiscretizer
-from stream.preprocessing.binner import Binner
+
+if TYPE_CHECKING:
+    from stream.preprocessing.binner import Binner
 
 __all__ = ["BinsConfig"]
 
@@ -37,6 +38,8 @@ class BinsConfig(Section):
 
     def binner(self) -> Binner:
         """An unfitted binner."""
+        from stream.preprocessing import Discretizer, MDLDiscretizer
+
         if self.edges is not None:
             return Discretizer({name: list(edges) for name, edges in self.edges.items()})
         if self.strategy is None or self.strategy == "mdl":

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from consumers.config.sections import Section
 from stream.data.schema import Label
-from stream.decision import BayesDecision, Budget
+from stream.decision.risk import BayesDecision
+from stream.decision.rule import Budget
 
 __all__ = ["DecisionConfig", "FalsePositiveRateConfig"]
 

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from consumers.config.sections import Section
 from consumers.config.units import finite
 from stream.data.schema import Schema
-from stream.drift import DETECTORS, DriftRule, MonitorRule
-from stream.drift.rule import LONGEST_KEPT, Action
+from stream.drift.parameters import DETECTORS
+from stream.drift.rule import LONGEST_KEPT, Action, DriftRule, MonitorRule
 
 __all__ = ["DetectorConfig", "DriftConfig"]
 

@@ -69,9 +69,9 @@ class InputConfig(Section):
         default="json",
         description="Format of the records in all topics of the service: "
         + ", ".join(f"`{each.name}` ({each.about})" for each in wire_formats().values())
-        + ". `arrow` needs `pip install 'headwater[arrow]'`, see [howto/arrow.md](howto/arrow.md), "
-        "and `mail` `pip install 'headwater[mail]'`, see [records.md](records.md#mail). Formats "
-        "with schemas need `[registry]` and `pip install 'headwater[registry]'`; see "
+        + ". `arrow` ([howto/arrow.md](howto/arrow.md)) and `mail` ([records.md](records.md#mail)) "
+        "need [the extras](install.md#extras) of these names. Formats with schemas need "
+        "`[registry]` and the extra `registry`; see "
         "[howto/schema-registry.md](howto/schema-registry.md). Default `json`, because it needs "
         "nothing else.",
     )
@@ -79,7 +79,7 @@ class InputConfig(Section):
         default=None,
         description="Field of a JSON observation that holds a raw mail in base64. The fields of "
         'the mail are features, as with `format = "mail"`, beside those of `[features]`. Needs '
-        "`pip install 'headwater[mail]'`. Default none: records have no mail.",
+        "[the extra `mail`](install.md#extras). Default none: records have no mail.",
     )
     reader_schema: str | None = Field(
         default=None,

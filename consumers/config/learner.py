@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from consumers.config.bins import BinsConfig
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
-from stream.compat import CLASS_PATH, RIVER, check_steps
+from stream.compat.steps import CLASS_PATH, RIVER, check_steps
 from stream.errors import SchemaError
-from stream.learner.registry import learners
+from stream.learner.names import learner_names
 
 __all__ = [
     "PYTHON",
@@ -42,7 +42,7 @@ SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
 def model_types() -> tuple[str, ...]:
     """The values of [model] type, without river's classifiers."""
-    return ("auto", *PRESETS, *learners())
+    return ("auto", *PRESETS, *learner_names())
 
 
 def _model_type(name: str) -> str:

@@ -42,7 +42,7 @@ from consumers.config.sections import (
 from consumers.config.serve import ServeConfig
 from consumers.config.telemetry import TelemetryConfig
 from consumers.transports.registry import transport_of
-from stream.contest.champion import MOST
+from stream.contest import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
 from stream.decision.risk import named

@@ -31,7 +31,7 @@ from consumers.config.units import (
     shown_url,
     size_bytes,
 )
-from stream.join.plan import Silence
+from stream.join.silence import Silence
 
 __all__ = [
     "DEAD_LETTER_RATIO",
@@ -438,7 +438,7 @@ class SnapshotsConfig(Section):
         description="fsspec URL to which each snapshot is also copied (`s3://BUCKET/PATH`, "
         "`gs://BUCKET/PATH`, `file:///MOUNT`). A host starts from there if a copy is newer "
         "than its own snapshots, because another host has had the shard since. "
-        "Needs `headwater[remote]`, and s3fs or gcsfs for those. Default none, "
+        "Needs [the extra `remote`](install.md#extras), and s3fs or gcsfs for those. Default none, "
         "because a copy costs one upload per snapshot, and a lost copy costs only replay.",
     )
 
@@ -532,7 +532,8 @@ class HttpConfig(Section):
         strict=False,
         description="Prometheus' web-config file, relative to this file: "
         "`tls_server_config` and `basic_auth_users`, for every page. Read at the start; needs "
-        "`headwater[web]`. Default none, because on loopback it protects nothing.",
+        "[the extra `web`](install.md#extras). Default none, because on loopback it protects "
+        "nothing.",
     )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from consumers.base.errors import ConfigError
-from stream.decision import Budget
+from stream.decision.rule import Budget
 
 __all__ = ["FORMATS", "MIN_LEARNED", "spam_filter"]
 

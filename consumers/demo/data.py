@@ -80,8 +80,8 @@ def from_file(path: Path, label: str | None) -> DemoStream:
         The file cannot be read or is empty; or the label is not named, not in the first records,
         or cannot be learned.
     """
+    from consumers.base.fields import field_of
     from consumers.files.source import read_records
-    from consumers.offline.feed import field_of
 
     def records() -> Iterator[dict[str, Any]]:
         return read_records(path, verbatim=(label,))

@@ -23,8 +23,9 @@ from consumers.demo.view import (
 from consumers.transports.registry import local_path
 from stream.evaluate.quality import WINDOWS
 
-__all__ = ["files", "outcome", "progress"]
+__all__ = ["files", "in_lines", "outcome", "progress"]
 
+WIDEST = 80  # columns of a terminal that nobody has changed
 _WINDOWS = dict(zip(WINDOWS, ("all", "last 1,000", "fading"), strict=True))
 
 
@@ -119,9 +120,30 @@ def files(config: Config, path: Path, program: str = "headwater") -> Iterator[st
     yield f"  {config.snapshots.directory.name + '/':<16} snapshots of the model"
     yield ""
     yield "next"
-    yield (
-        f"  {program} tail {config.predictions_topic} "
-        f"--transport {shlex.quote(url)} --from-beginning --drain"
-    )
-    yield f"  {program} replay {quoted} --journal"
-    yield f"  {program} run {quoted}"
+    tail = (f"tail {config.predictions_topic}", "--from-beginning", "--drain")
+    yield from in_lines(program, *tail, f"--config {quoted}")
+    yield from in_lines(program, "replay", quoted, "--journal")
+    yield from in_lines(program, "run", quoted)
+
+
+def in_lines(*words: str) -> Iterator[str]:
+    """A command in lines of at most 80 columns, which a shell reads as one command.
+
+    Parameters
+    ----------
+    words
+        What stays in one line: each word, or an option with its value.
+
+    Examples
+    --------
+    >>> print(*in_lines("headwater", "tail", "--config " + 60 * "x"), sep="\\n")
+      headwater tail \\
+          --config xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    """
+    line = " "
+    for word in words:
+        if line.strip() and len(f"{line} {word} \\") > WIDEST:
+            yield f"{line} \\"
+            line = "     "
+        line = f"{line} {word}"
+    yield line

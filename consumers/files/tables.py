@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeVar
 
 from consumers.base.errors import ConfigError
+from consumers.base.extras import install
 from consumers.codecs.arrow.values import UnreadableTypeError, UnreadableValueError, column_values
 from consumers.files.file import File, shortened
 from consumers.files.format import Assumption, Options, Record, Wanted, as_records
@@ -96,7 +97,7 @@ class TableReader:
         except ImportError:
             raise ConfigError(
                 f"{self._file}: {self._title} needs pyarrow, which is not installed; run "
-                "`pip install 'headwater[arrow]'`"
+                f"`{install('arrow')}`"
             ) from None
         damage = (pa.ArrowException, OSError, EOFError, MemoryError, LookupError, ValueError)
         try:

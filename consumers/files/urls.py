@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from consumers.base.errors import ConfigError
+from consumers.base.extras import install
 from consumers.base.secrets import masked
 from consumers.config.units import shown_url
 from consumers.files.file import File
@@ -47,7 +48,7 @@ def check_drivers(url: str, what: str) -> None:
         from fsspec.registry import get_filesystem_class
     except ImportError:
         raise ConfigError(
-            f"{what} needs fsspec, which is not installed; run `pip install 'headwater[remote]'`"
+            f"{what} needs fsspec, which is not installed; run `{install('remote')}`"
         ) from None
     try:
         for each in url.split("::"):  # file systems inside others: zip::s3://bucket/file.zip

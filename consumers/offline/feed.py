@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import chain, islice, repeat
-from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from consumers.base.errors import ConfigError
+from consumers.base.fields import field_of, timestamp_ms
 from consumers.base.records import Outgoing
 from consumers.codecs.encoded import encoded, encoded_many
 from consumers.config.units import duration_ms
@@ -26,21 +26,16 @@ __all__ = [
     "ReporterField",
     "due_seconds",
     "encoded",
-    "field_of",
     "id_of",
     "label_records",
     "parse_delay",
     "step_ms",
     "timed",
-    "timestamp_ms",
     "trailing_labels",
 ]
 
-# Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
-_FIRST_MS: Final = 1e11
 AT_ONCE: Final = 100  # records that are encoded at once; they may have 1 MiB each
 _NONE: Final = type(None)
-_END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 
 
 class ReporterField(NamedTuple):
@@ -273,20 +268,6 @@ def parse_delay(text: str) -> int | timedelta:
         ) from None
 
 
-def field_of(record: Mapping[str, object], name: str) -> object:
-    """The value of a field, None if absent; a dotted name is a path.
-
-    Examples
-    --------
-    >>> field_of({"shop": {"city": "Bonn"}}, "shop.city")
-    'Bonn'
-    """
-    if name in record or "." not in name:
-        return record.get(name)
-    found = _parent(record, name)
-    return None if found is None else found[0].get(found[1])
-
-
 def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -> str | int:
     """The id in field `name`; without one, the record's number from `first` as text.
 
@@ -304,36 +285,6 @@ def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -
             "name another field with --id-field"
         )
     return found
-
-
-def timestamp_ms(value: object) -> int:
-    """A time as ms since 1970: ISO 8601 (UTC without a zone), or a number of seconds or ms.
-
-    Raises
-    ------
-    ValueError
-        It is not a time, or before 1970.
-
-    Examples
-    --------
-    >>> timestamp_ms("2024-03-01T12:00:00Z"), timestamp_ms(1709294400), timestamp_ms(1709294400000)
-    (1709294400000, 1709294400000, 1709294400000)
-    """
-    ms = -1.0
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-            zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            ms = (zoned - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-        except (ValueError, OverflowError):
-            ms = -1.0
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        ms = value * 1000 if abs(value) < _FIRST_MS else value
-    if not (isfinite(ms) and 0 <= ms < _END_OF_TIME):
-        raise ValueError(
-            f"expected a time since 1970 (ISO 8601, or epoch seconds or ms), got {value!r}"
-        )
-    return int(ms)
 
 
 def label_records(
@@ -456,17 +407,6 @@ def _split(
     if found is not None:
         label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found, **who}))
     return Outgoing(topic, key, value, timestamp), label
-
-
-def _parent(record: Mapping[str, object], name: str) -> tuple[Mapping[str, Any], str] | None:
-    """The object with a field, and the name of the field in it."""
-    if name in record:
-        return record, name
-    *path, last = name.split(".")
-    inner: object = record
-    for part in path:
-        inner = inner.get(part) if isinstance(inner, dict) else None
-    return (inner, last) if isinstance(inner, dict) and last in inner else None
 
 
 def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:

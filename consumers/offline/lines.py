@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from consumers.base.fields import timestamp_ms
 from consumers.codecs.arrow.plain import PlainBatch
 from consumers.codecs.blocks import ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD
 from consumers.files.formats.jsonl import JsonlReader
 from consumers.offline.columns import ColumnFeed, Piece, Times
-from consumers.offline.feed import timestamp_ms
 from stream.data.schema import Schema
 
 __all__ = ["LineFeed"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from consumers.base.fields import timestamp_ms
 from consumers.codecs.arrow.plain import PlainColumns
 from consumers.files.tables import TableReader
 from consumers.offline.columns import ColumnFeed, Piece, Times
-from consumers.offline.feed import timestamp_ms
 from stream.data.schema import Schema
 
 __all__ = ["TableFeed"]

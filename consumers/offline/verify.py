@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
+from consumers.base.fields import field_of
 from consumers.base.records import Outgoing
 from consumers.config import Config
-from consumers.offline.feed import LateLabels, field_of
+from consumers.offline.feed import LateLabels
 from consumers.shard.outcome import Outcome
 from consumers.shard.shard import Shard
 from consumers.shard.views import ShardView

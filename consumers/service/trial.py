@@ -47,7 +47,7 @@ from stream.errors import StreamError
 
 __all__ = ["TrialProcesses", "handed", "pieces"]
 
-COMMAND = [sys.executable, "-m", "consumers.service.trial"]
+COMMAND = [sys.executable, "-P", "-m", "consumers.service.trial"]  # no file of its folder is run
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks, so no threads
 REASON = "crash_poison"
 PROBE_SECONDS = 30.0  # for a search among many records, which rejects no record

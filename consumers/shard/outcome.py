@@ -52,9 +52,9 @@ from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join.join import DAY_MS, RULES, UNBOUNDED, LabelJoin
-from stream.join.plan import Silence
 from stream.join.reported import ReportedJoin
 from stream.join.reporters import ReporterRules
+from stream.join.silence import Silence
 
 NOBODY = Trust()
 

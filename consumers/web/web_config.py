@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from consumers.base.errors import ConfigError
+from consumers.base.extras import install
 from consumers.config.load import message, read_text
 from consumers.config.sections import Section
 
@@ -88,8 +89,7 @@ def load_web_config(path: Path) -> WebConfig:
         import yaml
     except ImportError as error:
         raise ConfigError(
-            f"[http] web_config needs {error.name}, which is not installed; "
-            "pip install 'headwater[web]'"
+            f"[http] web_config needs {error.name}, which is not installed; run `{install('web')}`"
         ) from None
     text = read_text(path, "[http] web_config", "correct the path, relative to the configuration")
     try:

@@ -14,6 +14,7 @@ from math import inf, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.contest import MOST
 from stream.contest.compare import Comparison, RecentScores
 from stream.contest.shadow import EarlierPredictions, Shadow, ShadowPredictions, ShadowSteps
 from stream.data.block import Floats, Rows
@@ -29,10 +30,9 @@ from stream.join.events import Events
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["MODEL", "MOST", "ChampionChallenger", "Contestant"]
+__all__ = ["MODEL", "ChampionChallenger", "Contestant"]
 
 MODEL = ""  # the name of the model itself
-MOST = 8  # the largest number of challengers
 
 
 @dataclass(frozen=True, slots=True)

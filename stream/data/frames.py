@@ -346,7 +346,7 @@ def _from_arrow(given: Any) -> nw.DataFrame[Any]:
         import pyarrow
     except ImportError:
         raise SchemaError(
-            f"a {came} is read by pyarrow: pip install 'headwater[arrow]', or pass a DataFrame"
+            f"a {came} is read by pyarrow: pip install pyarrow, or pass a DataFrame"
         ) from None
     import narwhals.stable.v2 as nw
 

@@ -1,8 +1,14 @@
 """Decisions by risk: the best action, given the posterior and the losses."""
 
-from stream.decision.budget import Budget, BudgetView, FalsePositiveBudget
-from stream.decision.overall import OverallRisk, RiskScores
-from stream.decision.risk import BayesDecision, Decision, Decisions
+from typing import TYPE_CHECKING
+
+from stream.lazy import lazy
+
+if TYPE_CHECKING:
+    from stream.decision.budget import BudgetView, FalsePositiveBudget
+    from stream.decision.overall import OverallRisk, RiskScores
+    from stream.decision.risk import BayesDecision, Decision, Decisions
+    from stream.decision.rule import Budget
 
 __all__ = [
     "BayesDecision",
@@ -14,3 +20,13 @@ __all__ = [
     "OverallRisk",
     "RiskScores",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "stream.decision.budget": ("BudgetView", "FalsePositiveBudget"),
+        "stream.decision.overall": ("OverallRisk", "RiskScores"),
+        "stream.decision.risk": ("BayesDecision", "Decision", "Decisions"),
+        "stream.decision.rule": ("Budget",),
+    },
+)

@@ -18,7 +18,7 @@ from stream.data.parameters import mapping, number, shown
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import SchemaError
-from stream.learner.base import Predictions
+from stream.learner.predictions import Predictions
 
 __all__ = ["BayesDecision", "Decision", "Decisions", "named"]
 

@@ -7,30 +7,22 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
-from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from stream.data.block import Floats
-from stream.data.parameters import flag, mapping, number, one_of, shown, whole
 from stream.data.state import State
 from stream.drift import _kernels as kernels
 from stream.drift.adwin import ADWIN
 from stream.drift.attributes import read, write
+from stream.drift.parameters import checked
 from stream.errors import SchemaError
 
-__all__ = ["DETECTORS", "Detector", "RiverDetector", "build", "compile_detectors"]
+__all__ = ["Detector", "RiverDetector", "build", "compile_detectors"]
 
-LONGEST = 10_000  # largest window of a detector, in values
 RECENT = 1 / 32  # weight of the newest value in the mean `after`
-
-share = partial(number, low=1e-300, high=1 - 1e-9)
-count = partial(whole, low=1, high=2**31 - 1)
-window = partial(whole, low=1, high=LONGEST)
-positive = partial(number, low=0.0, above=True)
 
 
 class Detector(Protocol):
@@ -58,68 +50,6 @@ class Detector(Protocol):
     def load_state(self, state: State) -> None:
         """Load what `to_state` saved. StateError: the state is damaged."""
         ...
-
-
-Check = Callable[[str, Any], Any]
-
-
-class Kind(NamedTuple):
-    """A kind of detector: whether it accepts only errors, and the checks of its parameters."""
-
-    binary: bool
-    parameters: Mapping[str, Check]
-
-
-_HDDM: Mapping[str, Check] = {
-    "drift_confidence": share,
-    "warning_confidence": share,
-    "two_sided_test": flag,
-}
-DETECTORS: Mapping[str, Kind] = {
-    "ADWIN": Kind(
-        False,
-        {
-            "delta": share,
-            "clock": count,
-            "max_buckets": partial(whole, low=2, high=1000),
-            "min_window_length": count,
-            "grace_period": count,
-        },
-    ),
-    "PageHinkley": Kind(
-        False,
-        {
-            "min_instances": count,
-            "delta": partial(number, low=0.0),
-            "threshold": positive,
-            "alpha": partial(number, low=0.0, high=1.0, above=True),
-            "mode": partial(one_of, known=("up", "down", "both")),
-        },
-    ),
-    "KSWIN": Kind(
-        False,
-        {
-            "alpha": share,
-            "window_size": window,
-            "stat_size": window,
-            "seed": partial(whole, low=0, high=2**32 - 1),
-        },
-    ),
-    "DDM": Kind(
-        True,
-        {"warm_start": count, "warning_threshold": positive, "drift_threshold": positive},
-    ),
-    "EDDM": Kind(
-        True,
-        {"warm_start": count, "alpha": share, "beta": share},
-    ),
-    "HDDM_A": Kind(True, _HDDM),
-    "HDDM_W": Kind(True, {**_HDDM, "lambda_val": share}),
-    "FHDDM": Kind(
-        True,
-        {"sliding_window_size": window, "confidence_level": share, "short_window_size": window},
-    ),
-}
 
 
 class RiverDetector:
@@ -272,23 +202,12 @@ def build(name: str, parameters: Mapping[str, Any]) -> Detector:
     Traceback (most recent call last):
     stream.errors.SchemaError: KSWIN has no parameter 'alfa'; did you mean 'alpha'?
     """
-    if not isinstance(name, str) or name not in DETECTORS:
-        near = get_close_matches(name, DETECTORS, n=1) if isinstance(name, str) else []
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        expected = f"expected a detector of {', '.join(DETECTORS)}"
-        raise SchemaError(f"{expected}, got {shown(name)}{hint}")
-    known = DETECTORS[name].parameters
-    mapping("parameters", parameters, "name to value")
-    for key in sorted(parameters.keys() - known.keys(), key=str):
-        near = get_close_matches(str(key), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-        raise SchemaError(f"{name} has no parameter {shown(key)}; {hint}")
-    checked = {key: known[key](key, value) for key, value in parameters.items()}
+    given = checked(name, parameters)
     if name == "ADWIN":
-        return ADWIN(**checked)
+        return ADWIN(**given)
     if name == "KSWIN":
-        return Kswin(_river(name, checked))
-    return RiverDetector(_river(name, checked), falls=name == "FHDDM")
+        return Kswin(_river(name, given))
+    return RiverDetector(_river(name, given), falls=name == "FHDDM")
 
 
 def _river(name: str, parameters: dict[str, Any]) -> Any:

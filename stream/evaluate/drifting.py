@@ -23,7 +23,7 @@ from stream.drift.watch import DriftWatch
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.explained import ExplainedPredictions, ExplanationSettings, run_explained
 from stream.evaluate.labelled import LabelledPredictions
-from stream.join.plan import Silence
+from stream.join.silence import Silence
 from stream.learner.base import Learner, Predictions
 
 __all__ = ["BlockContext", "compile_drift", "executed"]

@@ -11,7 +11,7 @@ from stream.data.block import LEARN, Block, Rows
 from stream.data.schema import Dictionary
 from stream.decision.label_frequency import of_classes
 from stream.evaluate.result import by_code
-from stream.join.plan import Silence
+from stream.join.silence import Silence
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 

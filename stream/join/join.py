@@ -20,7 +20,8 @@ from stream.data.state import State
 from stream.errors import SchemaError
 from stream.join.correction_rate import MOST_CORRECTIONS, is_over_rate, repaid_after
 from stream.join.label_delay import LabelDelays
-from stream.join.plan import Correction, Plan, Refused, Silence, Step
+from stream.join.plan import Correction, Plan, Refused, Step
+from stream.join.silence import Silence
 from stream.join.state import JoinState, SettledId
 from stream.join.table import SETTLED as SETTLED_ID
 from stream.join.table import WAITING as WAITING_ROW

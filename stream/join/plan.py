@@ -19,33 +19,11 @@ from stream.data.schema import Dictionary, Label
 from stream.errors import Reason
 from stream.join.steps import CompiledSteps, KeptRows, RowChanges, StepColumns, joined
 
-__all__ = ["Correction", "Plan", "Refused", "Silence", "Step"]
+__all__ = ["Correction", "Plan", "Refused", "Step"]
 
 # An `Op`; the row of this call, or -1; the slot of the row if it is kept, else -1; label and weight
 # if it learns. A built-in tuple, because one is made for each record.
 Step: TypeAlias = tuple[int, int, int, Label | None, float]
-
-
-class Silence(NamedTuple):
-    """What it means that nobody labels an observation.
-
-    Parameters
-    ----------
-    label
-        The label that is learned then.
-    after
-        Milliseconds of stream time in which somebody could have labelled it.
-    scored
-        Whether the prediction is scored against that label.
-    frequency
-        The label frequency: the share of the observations of all other classes that are labelled.
-        It corrects the probabilities, see `stream.decision.label_frequency`.
-    """
-
-    label: Label
-    after: int
-    scored: bool = False
-    frequency: float = 1.0
 
 
 class Correction(NamedTuple):

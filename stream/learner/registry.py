@@ -1,17 +1,20 @@
 """The registry of learners. Each learner registers itself in the file that defines it.
 
-Rule: the facts of a learner are stated once, at its class. The types that a configuration accepts,
-the laws, the tests and the tables of docs/learners.md are made from the registry.
+Rule: the facts of a learner are stated once, at its class. The laws, the tests and the tables of
+docs/learners.md are made from the registry; the types that a configuration accepts are `names`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import TypeVar
 
 from stream.data.schema import KINDS, Kind
 from stream.learner.base import Learner
+from stream.learner.names import ROOMS
 
 __all__ = ["Facts", "distributions", "facts_of", "learners", "registered", "tables"]
 
@@ -66,7 +69,7 @@ def registered(facts: Facts) -> Callable[[type[L]], type[L]]:
 
 
 def learners() -> dict[str, type[Learner]]:
-    """Name to class of every registered learner, sorted by name.
+    """Name to class of every included learner, sorted by name.
 
     Examples
     --------
@@ -74,7 +77,7 @@ def learners() -> dict[str, type[Learner]]:
     >>> list(learners())[0], learners()["GaussianNB"].__module__
     ('BernoulliNB', 'stream.bayes.gaussian')
     """
-    return {name: kind for name, (kind, _) in sorted(_LEARNERS.items())}
+    return {name: kind for name, (kind, _) in sorted(_all().items())}
 
 
 def distributions() -> dict[str, type[Learner]]:
@@ -92,7 +95,21 @@ def distributions() -> dict[str, type[Learner]]:
 
 def facts_of(name: str) -> Facts:
     """The facts of the learner with this name."""
-    return _LEARNERS[name][1]
+    return _all()[name][1]
+
+
+def _all() -> dict[str, tuple[type[Learner], Facts]]:
+    """The registry, after all included learners are imported."""
+    _load()
+    return _LEARNERS
+
+
+@cache
+def _load() -> None:
+    for room, names in ROOMS.items():
+        module = import_module(f"stream.{room}")
+        for name in names:
+            getattr(module, name)
 
 
 def tables(page: str) -> str:

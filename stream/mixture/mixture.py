@@ -22,38 +22,13 @@ from stream.mixture._kernels import weigh as kernels
 from stream.mixture.belief import RATES, equal, restored, weights
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
+from stream.mixture.experts import EXPERTS, STACKED
 from stream.mixture.guesses import ClassShares, Guess, NoChange
 from stream.mixture.rest import Rest
 from stream.mixture.stack import NOTED, Stack
 
-__all__ = ["EXPERTS", "OF_TEXTS", "STACKED", "Mixture"]
+__all__ = ["Mixture"]
 
-# One for independent fields, one for any log-odds, one for few records, one for changes, one for
-# any shape, and one for what two fields show only together, of which there are at most 120 pairs of
-# 12² bins.
-EXPERTS: tuple[Mapping[str, Any], ...] = (
-    {"type": "Calibrated", "learner": "MixedNB"},
-    {"type": "LogisticRegression", "n_bins": 16},
-    {"type": "LogisticRegression", "learning_rate": 0.05},
-    {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
-    {"type": "Calibrated", "learner": "KNNClassifier"},
-    {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
-)
-# With a stack, which corrects what it uses. But the slow one is so much less sure than it is right
-# that without a correction it would have no weight, and the plain one is best where a line moves.
-# How often the label stays the same may change, and then the guess by all labels is unsure.
-SLOW = {"type": "LogisticRegression", "learning_rate": 0.05}
-STACKED: tuple[Mapping[str, Any], ...] = (
-    {"type": "NoChange", "half_life": 20.0},
-    {"type": "MixedNB"},
-    {"type": "LogisticRegression", "n_bins": 16},
-    {"type": "Calibrated", "learner": SLOW},
-    {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
-    {"type": "Calibrated", "learner": "LogisticRegression"},
-    {"type": "KNNClassifier"},
-    {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
-)
-OF_TEXTS = 5  # the first of these: the next is the second one without numbers, and others read none
 FLOOR = 0.001  # the share of the uniform distribution in that of each expert
 MOST_EXPERTS = 32
 GUESSES = 2  # before the experts, of which the first ones may be guesses too

@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 @pytest.fixture(scope="module")
 def said(place: Shell) -> list[str]:
     """What the first demo there says, without a terminal; the installed command."""
-    return place.start("demo", "--no-verify").stdout.splitlines()
+    return place.start("demo").stdout.splitlines()
 
 
 def gaps(directory: Path) -> set[int]:
@@ -70,7 +70,8 @@ def accuracies(lines: list[str]) -> dict[str, list[float]]:
 
 def next_commands(lines: list[str]) -> list[list[str]]:
     """The arguments of the commands that are proposed at the end."""
-    return [shlex.split(line)[1:] for line in lines if re.match(r"  \S*headwater ", line)]
+    whole = "\n".join(lines).replace(" \\\n", " ").split("\n")
+    return [shlex.split(line)[1:] for line in whole if re.match(r"  \S*headwater ", line)]
 
 
 def test_addresses_of_page_and_metrics_are_printed_first(said: list[str]) -> None:
@@ -124,6 +125,11 @@ def test_every_file_it_names_is_there(place: Shell, said: list[str]) -> None:
     assert all((place.directory / "headwater-demo" / name).exists() for name in names)
 
 
+def test_next_commands_fit_a_terminal(said: list[str]) -> None:
+    """Of 80 columns, so that a line that is copied has no break in the middle."""
+    assert max(map(len, said[said.index("next") :])) <= 80
+
+
 def test_next_commands_work_as_they_are_printed(place: Shell, said: list[str]) -> None:
     """Every prediction, the same model from the journal, the service on the demo's files."""
     tail, replay, run = next_commands(said)
@@ -145,8 +151,8 @@ def test_next_commands_work_as_they_are_printed(place: Shell, said: list[str]) -
 def test_second_demo_gets_a_fresh_number_and_other_feeds_work(place: Shell) -> None:
     """Nothing of an earlier demo is touched; --fast and --feed."""
     first = (place.directory / "headwater-demo" / "phishing.db").read_bytes()
-    bananas = place.lines("demo", "--feed", "bananas", "--fast", "--no-verify")
-    segments = place.lines("demo", "--feed", "segments", "--fast", "--no-verify")
+    bananas = place.lines("demo", "--feed", "bananas", "--fast")
+    segments = place.lines("demo", "--feed", "segments", "--fast")
 
     assert "files in headwater-demo-2" in bananas
     assert "files in headwater-demo-3" in segments
@@ -162,7 +168,7 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
     records = [{"left": x["1"], "up": x["2"], "kind": f"k{y}"} for x, y in Bananas()]
     shell.write("mine.jsonl", "".join(json.dumps(r) + "\n" for r in records[:FEW]))
 
-    lines = shell.lines("demo", "--from", "mine.jsonl", "--label", "kind", "--no-verify")
+    lines = shell.lines("demo", "--from", "mine.jsonl", "--label", "kind")
 
     last = accuracies(lines)
     assert any(line.startswith(f"{FEW} observations predicted, {FEW} labels") for line in lines)
@@ -177,7 +183,7 @@ def test_a_kernel_that_is_not_in_the_cache_is_announced_and_kept(
     filled, see `tests.kernels`."""
     copy_cache(tmp_path, without="_kernels.rank.")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [HEADWATER, "demo", "--no-verify"]
+    command = [HEADWATER, "demo"]
 
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE
@@ -209,7 +215,7 @@ class Terminal:
         environment = {**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1"}
         environment.pop("NO_COLOR", None)
         self.process = subprocess.Popen(
-            [HEADWATER, "demo", "--no-verify", *arguments],
+            [HEADWATER, "demo", *arguments],
             cwd=directory,
             env=environment,
             stdin=other,
@@ -313,7 +319,7 @@ def test_open_shows_the_page_in_the_browser_until_ctrl_c(tmp_path: Path) -> None
     browser.write_text('#!/bin/sh\necho "$1" > "$0.asked"\n')
     browser.chmod(0o755)
     environment = {**os.environ, "BROWSER": f"{browser} %s"}
-    command = [HEADWATER, "demo", "--open", "--fast", "--no-verify"]
+    command = [HEADWATER, "demo", "--open", "--fast"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
     ) as running:

@@ -22,7 +22,7 @@ FILE = ["few.csv", "--label", "y"]
 
 # Command -> its arguments, and words of what it says.
 STARTED = {
-    "demo": (["--from", *FILE, "--no-verify", "--port", "0"], "60 labels learned within"),
+    "demo": (["--from", *FILE, "--port", "0"], "60 labels learned within"),
     "sample": (["payments"], "payments.csv"),
     "init": ([*FILE, "--output", "few.toml"], "wrote few.toml; next:"),
     "check": (["svc.toml"], "ok       journal: of this service"),

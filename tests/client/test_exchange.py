@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from email.utils import formatdate
 from functools import partial
 
-import httpx
 import msgspec
 import numpy as np
 import pytest
@@ -25,7 +23,6 @@ from headwater.exchange import (
     predictions_of,
     written_of,
 )
-from headwater.http import HttpDoor, Tokens
 from headwater.records import Prepared, chunks, prepare_label, prepare_observations
 
 REQUEST = Request("/v1/labels", "write", b"{}", "application/json", None)
@@ -222,74 +219,6 @@ def test_label_of_nothing_is_refused() -> None:
     assert prepare_label(7, np.int64(1), None, None).value == b'{"id":7,"label":1}'
     with pytest.raises(ConfigError, match=r"\[labels\] reporter is not set"):
         prepare_label(7, 1, None, None, "ann", None)
-
-
-def test_tokens_are_sent_and_not_shown() -> None:
-    """Each operation has its own; a message of the network never has one."""
-    seen = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.headers["authorization"])
-        raise httpx.ConnectError(f"no way to {request.headers['authorization']}")
-
-    tokens = Tokens("r" * 20, "w" * 20)
-    door = HttpDoor("http://here", tokens, Retries(9, 0))
-    door.close()
-    door._client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://here")
-    with pytest.raises(ServiceError):
-        door.ask(REQUEST)
-    with pytest.raises(ServiceError):
-        door.ask(REQUEST._replace(needs="read"))
-    door.close()
-
-    assert seen == ["Bearer " + "w" * 20, "Bearer " + "r" * 20]
-    assert "w" * 20 not in repr(door) + repr(tokens) + str(vars(tokens))
-
-
-@pytest.mark.parametrize(("token", "sent"), [(None, "Basic bWU6cGFzc3dvcmQ="), ("t" * 20, None)])
-def test_login_of_the_url_is_sent_and_not_logged(token, sent, caplog, monkeypatch) -> None:
-    """As the web_config of a service asks for it; a token replaces it."""
-    seen = []
-
-    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
-        seen.append(request.headers["authorization"])
-        return httpx.Response(202)
-
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
-    with caplog.at_level("DEBUG"):
-        door = HttpDoor("http://me:password@here", Tokens(None, token), Retries(9, 0))
-        door.ask(REQUEST)
-        door.close()
-
-    assert seen == [sent or f"Bearer {token}"]
-    assert "http://here/v1/labels" in caplog.text
-    assert "password" not in caplog.text
-
-
-def test_missing_package_is_one_line(monkeypatch) -> None:
-    """It is an extra, because a service and a log do not need it."""
-    monkeypatch.setitem(sys.modules, "httpx", None)
-
-    with pytest.raises(ConfigError, match=r"pip install 'headwater\[client\]'"):
-        HttpDoor("http://here", Tokens(None, None), Retries(30, 5))
-
-
-def test_door_sleeps_between_attempts() -> None:
-    """And sends the same request again."""
-    left = [503, 202]
-    slept: list[float] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        assert request.content == b"{}"
-        return httpx.Response(left.pop(0), headers={"retry-after": "3"})
-
-    door = HttpDoor("http://here", Tokens(None, None), Retries(30, 5), sleep=slept.append)
-    door.close()
-    door._client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://here")
-    door.ask(REQUEST)
-    door.close()
-
-    assert (left, slept) == ([], [3.0])
 
 
 @pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"[1,2", b'{"id": "0"}', b"\xff"])

@@ -278,7 +278,7 @@ def test_both_commands_are_listed() -> None:
 def test_client_of_a_filter_loads_no_learner() -> None:
     """A mail server starts it once a mail: numpy alone would take a tenth of a second."""
     code = "import sys, headwater.client, headwater.commands.classify, headwater.mail\n"
-    code += "print(sorted({'numpy', 'stream', 'pydantic', 'numba'} & sys.modules.keys()))"
+    code += "print(sorted({'numpy', 'stream.data', 'pydantic', 'numba'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"

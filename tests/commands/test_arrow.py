@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.extras import install
 from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.codecs import registry
@@ -162,7 +163,4 @@ def test_missing_pyarrow_is_an_error_of_the_configuration(config, capsys, monkey
     monkeypatch.setattr(registry, "_is_there", lambda name: name != "pyarrow")
     assert main(["check", config]) == 2
     error = capsys.readouterr().err
-    assert (
-        "'arrow' needs pyarrow, which is not installed; run `pip install 'headwater[arrow]'`"
-        in error
-    )
+    assert f"'arrow' needs pyarrow, which is not installed; run `{install('arrow')}`" in error

@@ -129,11 +129,11 @@ def test_time_that_would_do_harm_is_not_taken(
     assert (told or "headwater produce") in shown
 
 
-def test_readme_and_init_have_labels_come_equally_late() -> None:
+def test_first_steps_and_init_have_labels_come_equally_late() -> None:
     """A newcomer compares the two."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/overview.md").read_text(encoding="utf-8")
 
-    assert set(re.findall(r"--delay (\d+)", readme)) == {str(DELAY)}
+    assert set(re.findall(r"--delay (\d+)", page)) == {str(DELAY)}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.extras import install
 from consumers.cli import main
 from consumers.codecs import registry
 from consumers.config import load
@@ -99,7 +100,7 @@ def test_filter_without_its_extra_makes_no_directory(
     monkeypatch.setattr(registry, "_is_there", lambda name: name in there)
 
     assert main(["init", "--spam", "filter"]) == 2
-    run = "run `pip install 'headwater[mail]'`"
+    run = f"run `{install('mail')}`"
     said = f"headwater: --spam: a filter of mail needs {missing}; {run}\n"
     assert capsys.readouterr().err == said
     assert not Path("filter").exists()
@@ -116,7 +117,7 @@ def test_look_at_mails_without_their_extra_says_what_installs_it(
     monkeypatch.setattr(registry, "_is_there", lambda name: name != "selectolax")
 
     assert main(["init", "mail", "--format", "maildir"]) == 2
-    said = "has mails; they need selectolax, which is not installed; run `pip install 'headwater["
+    said = "has mails; they need selectolax, which is not installed; run `"
     assert said in capsys.readouterr().err
 
 

@@ -1,9 +1,10 @@
-"""`headwater sample`, and the block of the README that begins with it."""
+"""`headwater sample`, and the block of docs/overview.md that begins with it."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -25,9 +26,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_block_of_the_readme_works_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
-    """Word for word, without a file at the beginning; only the port of the page is a free one."""
-    block = (ROOT / "README.md").read_text().split("## Your own topic in five minutes\n\n")[1]
+def test_first_steps_work_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Word for word, without a file at the beginning; only the port of the page is a free one. The
+    README shows what they print."""
+    page = (ROOT / "docs/overview.md").read_text()
+    block = page.split("## Your own topic in five minutes\n\n")[1]
     lines = [line for _, line in command_lines(block.split("\n\n")[0])]
     shown = {}
 
@@ -49,6 +52,22 @@ def test_block_of_the_readme_works_for_a_newcomer(capsys: pytest.CaptureFixture[
     figures = re.findall(r"last 1,000 .*? ([\d.]+) % +[\d.]+ +([\d.]+) %", shown["replay"])
     [(accuracy, majority)] = figures
     assert float(accuracy) > float(majority)
+    assert_shown((ROOT / "README.md").read_text(), shown)
+
+
+def assert_shown(readme: str, shown: dict[str, str]) -> None:
+    """The README has what commands print, except times and most digits of probabilities."""
+    rows = re.findall(r"^ +(\w+|guess: [\w ]+?) +(\d+\.\d%) +(0\.\d+)", readme, re.MULTILINE)
+    live = re.search(r"live at journal record 0, .*", readme)
+    prediction = json.loads(re.search(r"\{\"id\":.*?\}\n", readme, re.DOTALL)[0])
+    printed = json.loads(shown["tail"].splitlines()[-1])
+    for each in printed["probabilities"]:
+        each[1] = round(each[1], 3)
+
+    assert len(rows) == 3
+    assert all(re.search(rf"{name} +{share} +{loss}", shown["init"]) for name, share, loss in rows)
+    assert live[0] in shown["run"]
+    assert {**printed, "ts": prediction["ts"]} == prediction
 
 
 def test_payments_are_the_same_everywhere() -> None:

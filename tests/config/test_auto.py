@@ -22,8 +22,8 @@ from consumers.shard.models import build, unused
 from stream import Block, Calibrated, Learner, MixedNB, Mixture, Schema
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.data.schema import KINDS
+from stream.mixture.experts import EXPERTS
 from stream.mixture.guesses import ClassShares, NoChange
-from stream.mixture.mixture import EXPERTS
 from tests.oracles.mixture import floored
 from tests.seed import share
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from os.path import normpath
@@ -15,9 +16,11 @@ from typer.core import TyperCommand
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import application
 from headwater.cli import COMMANDS, MORE
-from tests.lint.sources import ROOT, Finding, Rules, Source, pages, source, under
+from tests.lint.sources import ROOT, Finding, Rules, Source, pages, product, source, under
 
 __all__ = ["RULES", "command_lines", "files"]
+
+MOST_LINES, MOST_WORDS = 100, 700  # of the README
 
 
 def units() -> list[Source]:
@@ -135,9 +138,56 @@ def commands(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield file.finding(line, f"{shown}: {why}; show what the command takes")
 
 
-def figures(readme_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
-    """The figures of the README are those that docs/performance.md has."""
-    readme, measured = readme_and_measured
+def installed() -> list[Source]:
+    """Where people read what to install. Decisions are history."""
+    now = (page for page in pages() if not page.path.startswith("docs/decisions/"))
+    return [*now, *product(), *under("*.py", "examples")]
+
+
+def extras(sources: Sequence[Source]) -> Iterator[Finding]:
+    """What pip is given works in a clone: the project is on no index, and its extras exist."""
+    declared = tomllib.loads(source("pyproject.toml").text)["project"]["optional-dependencies"]
+    for file in sources:
+        for found in re.finditer(r"(headwater|'\.)\[([a-z]+(?:,[a-z]+)*)\]", file.text):
+            line = file.at(found.start())
+            if found[1] == "headwater":
+                yield file.finding(line, f"{found[0]} is on no index; write '.[{found[2]}]'")
+            for name in found[2].split(","):
+                if name not in declared:
+                    yield file.finding(line, f"there is no extra {name!r}; name one that there is")
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers in a text, without commas between digits.
+
+    Examples
+    --------
+    >>> numbers("2 of 10,000, which is 0.02 %.")
+    ['2', '10000', '0.02']
+    """
+    return re.findall(r"\d+(?:\.\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", text))
+
+
+def face(readme: Source) -> Iterator[Finding]:
+    """The README is short, and the page that a reason links to has the reason's figures."""
+    lines, words = len(readme.text.splitlines()), len(readme.text.split())
+    if lines > MOST_LINES or words > MOST_WORDS:
+        text = f"{lines} lines and {words} words, {MOST_LINES} and {MOST_WORDS} are allowed"
+        yield readme.finding(1, f"{text}; move what is not for a first look to docs/overview.md")
+    reasons = readme.text.partition("\n## Why\n")[2].partition("\n## ")[0]
+    for reason in re.findall(r"^- (.*?)(?=^- |\Z)", reasons, re.DOTALL | re.MULTILINE):
+        path = linked(readme, re.findall(r"\]\(([^)#]+)", reason)[-1])
+        known = [float(number) for number in numbers(source(path).text)]
+        for number in numbers(re.sub(r"\]\([^)]*\)", "]", reason)):
+            digits = len(number.partition(".")[2])
+            if all(round(each, digits) != float(number) for each in known):
+                text = f"{path} has no figure {number}; show one that it has"
+                yield readme.finding(readme.line_of(reason[:30]), text)
+
+
+def figures(page_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
+    """The figures of a page are those that docs/performance.md has."""
+    page, measured = page_and_measured
     rows = [[cell.strip() for cell in line.split("|")] for line in measured.text.splitlines()]
     by_hand = [float(r[8].split(" ×")[0]) for r in rows if r[2:3] == ["hand-rolled"]]
     ((beside, seconds),) = [
@@ -149,7 +199,7 @@ def figures(readme_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
         float(r[4].removesuffix(" µs")) for r in rows if r[1:2] and r[1].startswith("auto, d = 8")
     ]
     assert len(by_hand) >= 3, measured.path
-    shown = " ".join(readme.text.split())
+    shown = " ".join(page.text.split())
     least, most = min(by_hand), max(by_hand)
     for piece, sentence in {
         "runs seven learners": f"`auto`, which runs seven learners, needs {mixture:.0f} µs",
@@ -158,7 +208,7 @@ def figures(readme_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
     }.items():
         if sentence not in shown:
             text = f"write {sentence!r}, which {measured.path} has measured"
-            yield readme.finding(readme.line_of(piece), text)
+            yield page.finding(page.line_of(piece), text)
 
 
 def reasons(page: Source) -> Iterator[Finding]:
@@ -179,6 +229,8 @@ RULES: Rules = {
     links: pages,
     headings: pages,
     commands: lambda: [*pages(), *units()],
-    figures: lambda: (source("README.md"), source("docs/performance.md")),
+    extras: installed,
+    face: lambda: source("README.md"),
+    figures: lambda: (source("docs/overview.md"), source("docs/performance.md")),
     reasons: lambda: source("docs/records.md"),
 }

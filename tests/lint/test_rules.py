@@ -51,7 +51,7 @@ def drawing(tree: str, *paths: str) -> tuple[Source, Sequence[Source]]:
 
 
 def measured(microseconds: str) -> tuple[Source, Source]:
-    """A README, and the page that it has its figures from."""
+    """A page, and the one that it has its figures from."""
     rows = [
         *(
             f"| d | hand-rolled | a | b | c | d | e | {times} × |"
@@ -316,6 +316,25 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
                 "docker/a.service:2: headwater run c.toml --port: ",
                 f"{PAGE}:3: headwater run a.toml --fast: No such option: --fast",
                 "docs/b.md:5: headwater walk: there is no command 'walk'",
+            ],
+        ),
+    ],
+    docs.extras: [
+        (
+            [Source(PAGE, "pip install '.[arrow,mail]'\npip install 'headwater[mail]' '.[male]'")],
+            [
+                f"{PAGE}:2: headwater[mail] is on no index; write '.[mail]'",
+                f"{PAGE}:2: there is no extra 'male'",
+            ],
+        ),
+    ],
+    docs.face: [
+        (Source("README.md", "# A\n\n## Why\n\n- It weighs 530 MB ([a](docs/install.md)).\n"), []),
+        (
+            Source("README.md", 101 * "line\n" + "\n## Why\n\n- 1,234.5 ([a](docs/install.md))\n"),
+            [
+                "README.md:1: 105 lines and 106 words, 100 and 700 are allowed",
+                "README.md:105: docs/install.md has no figure 1234.5",
             ],
         ),
     ],

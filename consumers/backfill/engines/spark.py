@@ -17,6 +17,7 @@ import msgspec
 from consumers.backfill.fit import Fitted, Job, fit
 from consumers.backfill.manifest import Split
 from consumers.base.errors import ConfigError, HeadwaterError, TransportError
+from consumers.base.extras import install
 from stream.errors import StreamError
 
 __all__ = ["run"]
@@ -60,10 +61,10 @@ def run(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError(
-            "--engine spark needs pyspark, which is not installed; run "
-            "`pip install 'headwater[spark]'`"
+            f"--engine spark needs pyspark, which is not installed; run `{install('spark')}`"
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # a worker imports no file of its folder
     builder = SparkSession.builder.appName(f"headwater backfill {job.config.name}").master(master)
     for name, value in {**DEFAULTS, **settings}.items():
         builder = builder.config(name, value)

@@ -18,7 +18,7 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.codecs.arrow.plain import PlainColumns
-from consumers.codecs.arrow.sizes import MAGIC, size_of, stream_of
+from consumers.codecs.arrow.sizes import size_of, stream_of
 from consumers.codecs.arrow.values import UnreadableTypeError, column_values, plain_type
 from consumers.codecs.arrow.volume import volume
 from consumers.codecs.format import Document
@@ -27,7 +27,7 @@ from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.json_document import check_size
 from consumers.codecs.rows import MessageRows
 
-__all__ = ["MOST_UNPACKED", "ArrowMessages", "documents", "is_arrow", "message_of"]
+__all__ = ["MOST_UNPACKED", "ArrowMessages", "documents", "message_of"]
 
 MOST_UNPACKED = 16 * 2**20  # bytes of a message: of its buffers, and of the values in its columns
 
@@ -103,17 +103,6 @@ def documents(value: bytes | None, most: int) -> list[Document]:
     if sum(map(volume_of, found)) > MOST_UNPACKED:
         raise _too_large("its values")
     return [document for batch in found for document in _documents_of(batch)]
-
-
-def is_arrow(value: bytes | None) -> bool:
-    """Whether the first bytes are those of a message, and not of JSON.
-
-    Examples
-    --------
-    >>> is_arrow(message_of([{"id": "7"}])), is_arrow(b'{"id": "7"}'), is_arrow(None)
-    (True, False, False)
-    """
-    return value is not None and value.startswith((MAGIC, b"\xff\xff\xff\xff"))
 
 
 def message_of(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-__all__ = ["MAGIC", "StreamSize", "size_of", "stream_of"]
+__all__ = ["MAGIC", "StreamSize", "is_arrow", "size_of", "stream_of"]
 
 MAGIC = b"ARROW1\0\0"  # of the file format; what follows is a stream, then the footer
 _CONTINUATION = 0xFFFFFFFF
@@ -27,6 +27,17 @@ class StreamSize(NamedTuple):
 
     rows: int
     unpacked: int
+
+
+def is_arrow(value: bytes | None) -> bool:
+    """Whether the first bytes are those of a message, and not of JSON.
+
+    Examples
+    --------
+    >>> is_arrow(MAGIC + b"stream"), is_arrow(b'{"id": "7"}'), is_arrow(None)
+    (True, False, False)
+    """
+    return value is not None and value.startswith((MAGIC, b"\xff\xff\xff\xff"))
 
 
 def stream_of(value: bytes) -> memoryview:

@@ -5,10 +5,16 @@ Labels and predictions are JSON objects, one for each message.
 
 from __future__ import annotations
 
-from consumers.codecs.arrow.messages import ArrowMessages, documents, is_arrow, message_of
-from consumers.codecs.arrow.sizes import size_of
-from consumers.codecs.format import RowFormat, WireFormat
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from consumers.codecs.arrow.sizes import is_arrow, size_of
+from consumers.codecs.format import Document, RowFormat, WireFormat
 from consumers.codecs.formats import json
+
+if TYPE_CHECKING:
+    from consumers.codecs.json import JsonObservations
+    from consumers.codecs.rows import MessageReader
 
 __all__ = ["FORMAT"]
 
@@ -20,6 +26,24 @@ def _measure(value: bytes | None) -> tuple[int, int]:
         return 1, 0
 
 
+def _reader(decoder: JsonObservations) -> MessageReader:
+    from consumers.codecs.arrow.messages import ArrowMessages
+
+    return ArrowMessages(decoder)
+
+
+def _documents(value: bytes | None, most: int) -> list[Document]:
+    from consumers.codecs.arrow.messages import documents
+
+    return documents(value, most)
+
+
+def _message(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    from consumers.codecs.arrow.messages import message_of
+
+    return message_of(rows)
+
+
 FORMAT = WireFormat(
     name="arrow",
     title="Arrow IPC",
@@ -28,5 +52,5 @@ FORMAT = WireFormat(
     extra="arrow",
     reader=json.FORMAT.reader,
     writer=json.FORMAT.writer,
-    rows=RowFormat(_measure, ArrowMessages, is_arrow, documents, message_of),
+    rows=RowFormat(_measure, _reader, is_arrow, _documents, _message),
 )

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
-from consumers.codecs.mail_field import expanded, mail_in, strict
 from consumers.codecs.schemas import StoredSchema
-from consumers.mail.document import mail_document, mail_id
 from consumers.mail.fields import FIELDS
 from consumers.mail.versions import MODULES, versions
 
@@ -22,6 +20,8 @@ FIELD = "mail"  # of a document
 
 
 def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
+    from consumers.mail.document import mail_document
+
     return mail_document
 
 
@@ -30,6 +30,8 @@ def _writer(schema: StoredSchema) -> Writer:
 
 
 def _write(document: Mapping[str, Any]) -> bytes:
+    from consumers.codecs.mail_field import mail_in, strict
+
     value = mail_in(document, FIELD, strict)
     if value is None:
         raise ValueError(f'expected the mail in base64 in the field "{FIELD}"')
@@ -37,7 +39,15 @@ def _write(document: Mapping[str, Any]) -> bytes:
 
 
 def _expanded(document: Document) -> Document:
+    from consumers.codecs.mail_field import expanded, strict
+
     return expanded(document, FIELD, strict)
+
+
+def _identified(value: bytes) -> str:
+    from consumers.mail.document import mail_id
+
+    return mail_id(value)
 
 
 FORMAT = WireFormat(
@@ -51,7 +61,7 @@ FORMAT = WireFormat(
     writer=_writer,
     fields=FIELDS,
     versions=versions,
-    identified=mail_id,
+    identified=_identified,
     expanded=_expanded,
     field=FIELD,
 )

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
+from consumers.base.fields import timestamp_ms
 from consumers.base.records import Outgoing
 from consumers.offline.feed import (
     LateLabels,
@@ -21,7 +22,6 @@ from consumers.offline.feed import (
     parse_delay,
     step_ms,
     timed,
-    timestamp_ms,
     trailing_labels,
 )
 

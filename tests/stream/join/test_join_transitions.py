@@ -8,7 +8,8 @@ import pytest
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.join.join import ACTS, LabelJoin
-from stream.join.plan import Plan, Silence
+from stream.join.plan import Plan
+from stream.join.silence import Silence
 from stream.join.transitions import IdEvent, IdState, JoinAction, table
 from tests.stream.join.short_joins import (
     BOUNDS,

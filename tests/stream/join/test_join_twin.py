@@ -20,7 +20,8 @@ from stream.join.columns import EventFeed, begin, plan_common
 from stream.join.events import Events
 from stream.join.join import LabelJoin
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
-from stream.join.plan import Plan, Silence
+from stream.join.plan import Plan
+from stream.join.silence import Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
 from tests.stream.join.short_joins import content, plan_one, told
 
