@@ -24,6 +24,8 @@ STORMY: Mapping[str, float] = {
     "offsets_refused": 0.004,
     "commit_late": 0.005,
     "commit_unanswered": 0.01,
+    "end_repeated": 0.005,
+    "offsets_repeated": 0.003,
     "died": 0.004,
     "slept": 0.002,
     "overtaken": 0.002,

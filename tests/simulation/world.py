@@ -40,7 +40,7 @@ from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import MODEL, NOW, Labelled, config_text, feed, phishing
-from tests.simulation.broker import START, Broker, Clock
+from tests.simulation.broker import START, VERIFIED, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
 from tests.simulation.weather import STORMY, DiedError, HungError, Weather
 
@@ -126,6 +126,8 @@ class World:
         Of the faults.
     lies
         Of the client.
+    protocol
+        Of the broker's transactions, see `broker.py`.
     guarantee
         Of the service.
     more
@@ -145,6 +147,7 @@ class World:
         commits: int = COMMITS,
         chances: Mapping[str, float] = STORMY,
         lies: frozenset[str] = LIES,
+        protocol: str = VERIFIED,
         guarantee: str = "exactly_once",
         more: str = "",
         key: str = "",
@@ -152,7 +155,7 @@ class World:
     ) -> None:
         self._more, self._guarantee, self._key, self._on_disk = more, guarantee, key, on_disk
         self._random, self._clock, self._lies = Random(seed), Clock(), lies
-        self._broker = Broker(self._clock)
+        self._broker = Broker(self._clock, protocol)
         self._weather = Weather(self._random, self._clock, chances)
         self._weather.overtake = partial(self._broker.init, "svc.0", 3.0)
         self._weather.succeed = self._succeed
@@ -377,5 +380,5 @@ def _fill(broker: Broker, labelled: Labelled) -> None:
             for commit in (False, True) if random.random() < 0.3 else (True,):
                 for part, told in batch.items():
                     broker.produce("feeder", epoch, part, told if commit else told[:2])
-                broker.finish("feeder", epoch, commit=commit)
+                epoch = broker.finish("feeder", epoch, commit=commit)
             batch = {}
