@@ -265,9 +265,7 @@ class Producer:
     def _deliver(self, batch: _Handed) -> None:
         new = batch.part not in self._added
         try:
-            base = self._broker.produce(
-                self._name, self._epoch, batch.part, batch.records, new=new
-            )
+            base = self._broker.produce(self._name, self._epoch, batch.part, batch.records, new=new)
         except InvalidProducerEpochError as error:
             self._bump(batch, error)
             return
