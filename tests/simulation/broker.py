@@ -257,6 +257,11 @@ class Broker:
         known = self._producers[name]
         return known.id, known.epoch, known.state
 
+    def owners(self, name: str) -> list[int]:
+        """The epochs that producers of this name have taken; not those of timeouts."""
+        known = self._producers.get(name)
+        return [] if known is None else [known.id, known.epoch - known.timed_out]
+
     def produce(
         self,
         name: str | None,

@@ -5,7 +5,8 @@ The real runner, shard, join, commit, recovery, snapshots and Kafka owner run ov
 that fails at any step. The process dies, sleeps past its transaction's timeout, is overtaken, and
 wakes to find that a successor has gone on. In the end every observation must have been predicted
 exactly once, with the bytes an undisturbed run would have written, the group must stand where the
-journal ends, and the state must be what the journal alone gives.
+journal ends, and the state must be what the journal alone gives. On the way each life must commit,
+or end, within 30 seconds of the world's clock after its last fault.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import MODEL, NOW, Labelled, config_text, feed, phishing
 from tests.simulation.broker import START, VERIFIED, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
-from tests.simulation.weather import STORMY, DiedError, HungError, Weather
+from tests.simulation.weather import STORMY, DiedError, HungError, StuckError, Weather
 
 __all__ = ["COMMITS", "KEYED", "RECORDS", "Told", "World", "violations"]
 
@@ -68,6 +69,19 @@ INPUTS = {"obs": PARTITIONS, "ans": 1}
 OUTPUTS = {"svc-predictions": PARTITIONS, "svc-dead-letters": 1}
 
 
+class Stop(threading.Event):
+    """Asks a process to end; it waits by the world's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait; nobody sets it meanwhile."""
+        self._clock.sleep(timeout or 0.0)
+        return self.is_set()
+
+
 @dataclass
 class Told:
     """What happened in a run, and what came of it."""
@@ -80,6 +94,7 @@ class Told:
     from_snapshots: list[str] = field(default_factory=list)  # of each host, the fingerprint
     from_journal: str = ""
     stands: bool = False  # the group, where the journal ends
+    stuck: list[str] = field(default_factory=list)  # lives that got nowhere, and nothing hindered
 
 
 def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str]:
@@ -88,7 +103,7 @@ def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str
     With `repeats`, as at least once promises: identical repeats are allowed, and so is the order
     that comes of one record that failed among others that did not, outside of any transaction.
     """
-    out = []
+    out = [f"liveness: {why}" for why in told.stuck]
     for (topic, number), wanted in expected.said.items():
         said = told.said[TopicPartition(topic, number)]
         if repeats:
@@ -182,6 +197,9 @@ class World:
                     break
                 except (DiedError, FencedError, TransportError):
                     self._damage()
+                except StuckError as stuck:
+                    self.told.stuck.append(str(stuck))
+                    break
             self._weather.settled()
             self._look()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -191,13 +209,14 @@ class World:
         self, host: Path, commits: int | None = None, decision: Decision | None = None
     ) -> None:
         """One process, until it drains or dies; or until it has made so many commits."""
-        stop, log = threading.Event(), KafkaLog(["simulated:9092"], OPTIONS)
+        stop, log = Stop(self._clock), KafkaLog(["simulated:9092"], OPTIONS)
         made = 0
 
         def committed(*_: Any) -> None:
             nonlocal made
             made += 1
             self.told.commits += 1
+            self._weather.progressed()
             if made == commits:
                 stop.set()
 
@@ -210,7 +229,8 @@ class World:
                 subscribers=[committed],
                 decision=decision,
             )
-            runner.run()
+            with self._weather.life():
+                runner.run()
         finally:
             log.close()
 
@@ -303,7 +323,6 @@ class World:
                 stack.enter_context(patch.multiple(module, **clients))
             for module in (kafka_log, kafka_inputs, runner, gather):
                 stack.enter_context(patch.object(module, "time", self._clock))
-            stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
             stack.enter_context(patch.object(key_files, "BUSY_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
             yield
@@ -315,7 +334,7 @@ class World:
             result, hung = call(), False
         except HungError:
             hung = True
-            self._clock.now += seconds
+            self._clock.sleep(seconds)
         if hung or self._clock.now - began > seconds:
             raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
         return result
