@@ -107,7 +107,9 @@ class Versions(World):
     def __init__(self, seed: int, directory: Path, **options: Any) -> None:
         super().__init__(seed, directory, **options)
         self.way = self._random.choice(WAYS)
-        self._every = self._random.randint(3, 20)  # a snapshot is often the last thing that was done
+        self._every = self._random.randint(
+            3, 20
+        )  # a snapshot is often the last thing that was done
         self.wrong: list[str] = []
 
     def run(self) -> Told:

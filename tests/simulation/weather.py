@@ -105,6 +105,7 @@ class Weather:
         self.overtake: Callable[[], None] = lambda: None
         self.succeed: Callable[[], None] = lambda: None
         self.change: Callable[[], None] = lambda: None
+        self.turn: Callable[[], None] = lambda: None
         self._process = _Process()
 
     def progressed(self) -> None:
@@ -141,6 +142,7 @@ class Weather:
     def met(self, call: str, error: type[Exception] | None = None) -> None:
         """A call is made: it may fail, and at a step of a commit anything may happen."""
         self.clock.now += 0.001
+        self.turn()
         self._look()
         if self.happens("changed"):
             self.change()
