@@ -6,7 +6,8 @@ HeadwaterError
 ├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
 │   ├── NoAnswerError     the broker did not answer: a service that was live starts over
 │   ├── RegistryError     the schema registry failed or refused a request
-│   └── JournalLostError  the operator: the journal has lost records; exit code 2
+│   ├── JournalLostError  the operator: the journal has lost records; exit code 2
+│   └── JournalFormatError  the operator: this version cannot read the journal; exit code 2
 ├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
 ├── FencedError        another process owns the shard now: exit code 3
 └── SnapshotError      a damaged or foreign snapshot: the next older one is tried
@@ -33,6 +34,7 @@ __all__ = [
     "FencedError",
     "HeadwaterError",
     "InputChangedError",
+    "JournalFormatError",
     "JournalLostError",
     "NoAnswerError",
     "RecordError",
@@ -130,6 +132,12 @@ class DivergedError(TransportError):
 
 class JournalLostError(TransportError):
     """The journal has lost records of this shard. No retry helps: an operator must decide."""
+
+    exit_code = 2
+
+
+class JournalFormatError(TransportError):
+    """The journal has what this version does not know: of a newer version, or another program."""
 
     exit_code = 2
 

@@ -27,6 +27,7 @@ __all__ = [
     "Record",
     "Topic",
     "TopicSettings",
+    "TransactionRules",
     "Uncommitted",
     "credible",
     "followed_by",
@@ -76,6 +77,18 @@ class TopicSettings(NamedTuple):
     retention_bytes: int
     compacted: bool
     replicas: int
+
+
+class TransactionRules(NamedTuple):
+    """What a broker knows of the transaction that a request belongs to (KIP-890).
+
+    `verified`: it refuses a record that is in no open transaction. `version` is the level of
+    `transaction.version`: from 2 on, each transaction of a client that speaks its protocol has an
+    epoch of its own, so no late request of an earlier one acts on it. 0 if it is not reported.
+    """
+
+    verified: bool
+    version: int
 
 
 class Uncommitted(NamedTuple):

@@ -20,7 +20,9 @@ MOST_BYTES = 8 * 2**20  # of all of them
 LARGEST_SCHEMA = 256 * 1024  # bytes with its references: a journal record must fit its topic
 
 
-class StoredSchema(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class StoredSchema(
+    msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """A registered schema with all that it refers to, as it is journaled.
 
     Parameters

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "counted_wrong", "inspect"]
 
 PROBED = 10  # newest records of each input partition; the last offset can be a marker
+NUMBERED = 2  # the transaction.version from which a late request ends no later transaction
 FEW_CLASSES = 20  # room for fewer is noted, as labels may well have more
 
 
@@ -352,6 +353,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
         try:
             topics = log.topics()
             report.fine("transport", url)
+            _check_transactions(log, report)
             if create:
                 topics = _create(config, log, topics)
             _report_topics(config, path, topics, report)
@@ -367,6 +369,29 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
             log.close()
     except HeadwaterError as e:
         report.wrong("transport", str(e))
+
+
+def _check_transactions(log: Log, report: Report) -> None:
+    """Name a broker that can tear or leave open a transaction, whatever its client does right."""
+    rules = log.transaction_rules()
+    if rules is None:
+        return
+    if not rules.verified:
+        report.note(
+            "transactions",
+            "Kafka before 3.6 accepts a late record into a transaction that has ended; it then "
+            "stays open, and keeps back every reader of committed records (KIP-890); upgrade it",
+        )
+    if rules.version < NUMBERED:
+        report.note(
+            "transactions",
+            f"transaction.version is {rules.version}: a late request of a producer can end a later "
+            "transaction, which loses, tears or publishes its records (KIP-890). The service's "
+            "commits are safe from that; those of the inputs' producers need Kafka 4.0 with "
+            "transaction.version=2 and a client that speaks it (docs/concepts/exactly-once.md)",
+        )
+    else:
+        report.fine("transactions", f"transaction.version is {rules.version}")
 
 
 def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:

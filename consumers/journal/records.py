@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.counts import counted
-from consumers.base.errors import TransportError
+from consumers.base.errors import JournalFormatError
 from consumers.base.records import Batch, Outgoing, Partition
+from consumers.codecs.json_document import RULES as CODEC_RULES
 from consumers.codecs.schemas import StoredSchema
-from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, Defaults
+from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, RIVER, Defaults
 from consumers.journal.checksum import checksums
 from consumers.shard.outcome import OutputShape
+from stream.join.join import RULES as JOIN_RULES
 
 __all__ = [
     "ChallengersRecord",
@@ -62,7 +64,12 @@ FIRST_CODEC_RULES = 1
 MOST_EARLY = 10_000  # refused early labels in one journal record, which must fit its topic
 
 
-class StoredFile(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a journal holds. A field that this version does not know is an error: a newer version
+    has written it, and without its meaning the model would be another one."""
+
+
+class StoredFile(_Stored):
     """A file in the journal: its hash and size, and the number of journal records that hold it, see
     `consumers.journal.model_parts`."""
 
@@ -71,7 +78,7 @@ class StoredFile(msgspec.Struct, frozen=True):
     parts: int
 
 
-class ImportedModel(StoredFile, frozen=True):
+class ImportedModel(StoredFile):
     """The model with which a journal began: its file, its fingerprint, and where it comes from."""
 
     fingerprint: str
@@ -97,7 +104,7 @@ class ImportedModel(StoredFile, frozen=True):
         return found if isinstance(found, int) else 0
 
 
-class History(msgspec.Struct, frozen=True):
+class History(_Stored):
     """What the model of record 0 learned before it, see `headwater backfill`.
 
     `manifest` is the file that lists the splits of the history, and `waiting` the one with the
@@ -114,7 +121,7 @@ class History(msgspec.Struct, frozen=True):
     time: int | None
 
 
-class MovedFrom(msgspec.Struct, frozen=True):
+class MovedFrom(_Stored):
     """The shards of which the shards of a journal were made, see `headwater reshard`.
 
     `journal` is their journal, and `shards` how many they were. They have published the predictions
@@ -126,7 +133,7 @@ class MovedFrom(msgspec.Struct, frozen=True):
     last: int
 
 
-class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
+class IdentityRecord(_Stored, tag="identity", tag_field="kind"):
     """Journal record 0: the identity of the service. It never changes.
 
     `identity` is the part of the configuration that decides what is learned. `fields` is the
@@ -187,7 +194,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
         return msgspec.structs.replace(self, identity=identity, relearned=relearned)
 
 
-class Range(msgspec.Struct, array_like=True, frozen=True):
+class Range(_Stored, array_like=True):
     """Records of one partition: offsets from `first` to `end` - 1, their count and checksum."""
 
     topic: str
@@ -198,7 +205,7 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
     crc32: int
 
 
-class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
+class CommitRecord(_Stored, tag="batch", tag_field="kind", omit_defaults=True):
     """One commit. It also holds all other decisions, so that a replay repeats it.
 
     `now` is the wall clock in ms. `skips` are the records (topic, partition, offset, reason) that
@@ -237,9 +244,7 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     max_rows: int = 0
 
 
-class RollbackRecord(
-    msgspec.Struct, tag="reset", tag_field="kind", frozen=True, omit_defaults=True
-):
+class RollbackRecord(_Stored, tag="reset", tag_field="kind", omit_defaults=True):
     """A rollback: from here on the shard has the state after record `to`.
 
     The records between are removed from the model's history. Their input stays consumed, their
@@ -254,9 +259,7 @@ class RollbackRecord(
     settings: int = 0
 
 
-class ChallengersRecord(
-    msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_defaults=True
-):
+class ChallengersRecord(_Stored, tag="roster", tag_field="kind", omit_defaults=True):
     """The challengers from here on, name to configuration. New challengers start empty.
 
     `threshold` is the e-value at which a challenger is promoted, None for never. `champion` is the
@@ -274,7 +277,7 @@ class ChallengersRecord(
     settings: int = 0
 
 
-class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
+class InputsRecord(_Stored, tag="inputs", tag_field="kind", omit_defaults=True):
     """The inputs changed: partitions were added, or a topic was recreated.
 
     `starts` is where reading continues, for partitions that are new or restart. `gone` are
@@ -292,9 +295,7 @@ class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, 
     settings: int = 0
 
 
-class SchemasRecord(
-    msgspec.Struct, tag="schemas", tag_field="kind", frozen=True, omit_defaults=True
-):
+class SchemasRecord(_Stored, tag="schemas", tag_field="kind", omit_defaults=True):
     """Schemas of the registry, by id, that the records after it may have.
 
     A commit is processed only when the journal has every schema of its records that the registry
@@ -308,7 +309,7 @@ class SchemasRecord(
     settings: int = 0
 
 
-class PeerStatistics(msgspec.Struct, array_like=True, frozen=True):
+class PeerStatistics(_Stored, array_like=True):
     """The statistics that another shard has published: a file in its partition of the mix topic,
     in the records with offsets from `first` to `end` - 1."""
 
@@ -318,7 +319,7 @@ class PeerStatistics(msgspec.Struct, array_like=True, frozen=True):
     file: StoredFile
 
 
-class MixRecord(msgspec.Struct, tag="mix", tag_field="kind", frozen=True, omit_defaults=True):
+class MixRecord(_Stored, tag="mix", tag_field="kind", omit_defaults=True):
     """From here on the shard predicts with these statistics of other shards, and with those of the
     shards that earlier records name.
 
@@ -333,7 +334,7 @@ class MixRecord(msgspec.Struct, tag="mix", tag_field="kind", frozen=True, omit_d
     settings: int = 0
 
 
-class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True):
+class RelearnRecord(_Stored, tag="relearn", tag_field="kind"):
     """New settings: from here on the shard is one that has had them since record 0.
 
     `identity` replaces that of record 0. A replay to this record or a later one processes all
@@ -349,7 +350,7 @@ class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True
     reason: str = ""
 
 
-class MovedRecord(msgspec.Struct, tag="moved", tag_field="kind", frozen=True, omit_defaults=True):
+class MovedRecord(_Stored, tag="moved", tag_field="kind", omit_defaults=True):
     """The last record of a journal: the service continues with `shards` shards in another journal.
 
     `chain` is that of the previous record.
@@ -395,16 +396,36 @@ def decode(value: bytes | None) -> JournalRecord:
 
     Raises
     ------
-    TransportError
-        It is not a journal record: the journal's topic holds something else.
+    JournalFormatError
+        It is not a journal record that this version knows.
     """
     try:
-        return _decoder.decode(value or b"")
+        entry = _decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TransportError(
-            f"expected a journal record, got something else ({error}); "
-            "check whether another program, or a newer version, writes to the journal's topic"
+        raise JournalFormatError(
+            f"expected a journal record, got something else ({error}): another program, or a newer "
+            "version, writes to the journal's topic; start that version, or restore the topic"
         ) from None
+    if isinstance(entry, IdentityRecord):
+        _check_rules(entry)
+    return entry
+
+
+def _check_rules(identity: IdentityRecord) -> None:
+    """Check that this version has the rules by which the journal is to be read."""
+    river = FIRST_RIVER if identity.river is msgspec.UNSET else identity.river
+    rules = (
+        ("merge", identity.merge, MERGE_VERSION),
+        ("join", identity.join, JOIN_RULES),
+        ("codec", identity.codec, CODEC_RULES),
+        ("river", river, RIVER),
+    )
+    for name, number, newest in rules:
+        if number > newest:
+            raise JournalFormatError(
+                f"expected a journal with {name} rules up to number {newest}, got number {number}: "
+                "a newer version has begun it; start that version"
+            )
 
 
 def entry_of(

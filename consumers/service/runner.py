@@ -47,6 +47,7 @@ from consumers.service.inputs import Decision, LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
+from consumers.service.ownership import Ownership
 from consumers.service.pace import SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
@@ -68,7 +69,6 @@ __all__ = ["Runner"]
 
 log = logging.getLogger("headwater")
 
-CONFIRM_SECONDS = 5.0  # time in which an idle owner may not notice that it was fenced
 PAUSE_SECONDS = 0.2  # before the first retry; doubled for each further one
 CUT_BYTES = 64 * 1024  # of a dead letter, after its topic has refused a complete one
 ATTEMPTS = 5  # failures in a row without a commit before giving up
@@ -128,6 +128,7 @@ class Runner:
         self._health = Health("starting")
         self._serving = config.serve.enabled and config.http.enabled
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
+        self._ownership = Ownership(lambda: time.monotonic())
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
         self._event_logger = EventLogger(time.monotonic, config.decision.named, priors)
@@ -161,6 +162,8 @@ class Runner:
                 f"the loop has made no progress for {idle:.0f} s, longer than [http] max_idle = "
                 f"{self._config.http.max_idle}; the process should be restarted",
             )
+        if now.looping and (doubt := self._ownership.doubt):
+            return Health("starting", doubt)
         return now
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
@@ -395,7 +398,7 @@ class Runner:
         trials = self._trials(found, live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
-        confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
+        self._ownership.proven()
         while not self._stop.is_set():
             size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)
             with self._keeping(due, live, writer):
@@ -415,12 +418,14 @@ class Runner:
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)
-                if time.monotonic() - confirmed > CONFIRM_SECONDS:
+                self._ownership.idle = True
+                if self._ownership.due:
                     with self._keeping(due, live, writer):
                         owner.confirm(live.shard.positions)
                     self._confirms += 1
-                    confirmed = time.monotonic()
+                    self._ownership.proven()
                 continue
+            self._ownership.idle = False
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
             for piece, skips in pieces(batch, clock, live, guard, trials):
@@ -429,6 +434,7 @@ class Runner:
                     break
                 started, before = time.perf_counter(), live.position
                 event = commit(piece, clock, skips=skips, check=absent.left)
+                self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen

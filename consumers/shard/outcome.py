@@ -87,7 +87,7 @@ class BadRecord(NamedTuple):
     row: int | None = None
 
 
-class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
+class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The settings that decide bytes and topic of outputs, except those that the model depends on.
 
     The configuration may change them at any start, so each change is journaled. `cut` is how many

@@ -25,6 +25,7 @@ from consumers.journal.records import (
     mark_of,
 )
 from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.origin import newer
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 from consumers.transports.registry import transport_of
@@ -129,7 +130,7 @@ class JournalOrigin:
         """Why the journal does not continue a snapshot; None if it does."""
         if about.identity != mark_of(self.identity):
             return "of another service or configuration"
-        return self.left.objection(about)
+        return newer(about) or self.left.objection(about)
 
 
 def locate(
@@ -228,6 +229,8 @@ def _remembered(
     def objection(about: SnapshotInfo) -> str | None:
         if about.entry is None or mark_of(about.entry) != about.identity:
             return "contains no identity"
+        if (why := newer(about)) is not None:
+            return why
         if trimmed and about.entry.settings != settings:
             return "has other settings than the journal's last record"
         return left.objection(about)

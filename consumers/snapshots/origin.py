@@ -6,6 +6,7 @@ another compiler or processor may round a sum differently.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import version
 
@@ -14,7 +15,7 @@ from numba.core import config as numba_config
 
 from consumers.snapshots.format import SnapshotInfo
 
-__all__ = ["cpu", "difference", "versions"]
+__all__ = ["cpu", "difference", "newer", "versions"]
 
 _PROGRAMS = ("headwater", "numpy", "numba", "llvmlite", "river")
 
@@ -61,3 +62,29 @@ def difference(about: SnapshotInfo) -> str | None:
         same = " with other features" if was == now else ""
         lines.append(f"a processor {was}{same} (now {now})")
     return ", ".join(lines) or None
+
+
+def newer(about: SnapshotInfo) -> str | None:
+    """Why a newer version of this program made the snapshot; None if none did.
+
+    A newer version may save more, of which this one would take a part for the whole.
+
+    Examples
+    --------
+    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", {"headwater": "99.1.0"})
+    >>> newer(about)[:31]
+    'of a newer version: headwater 9'
+    >>> import msgspec
+    >>> newer(msgspec.structs.replace(about, versions=versions())) is None
+    True
+    """
+    was, here = about.versions.get("headwater", ""), versions()["headwater"]
+    if _release(was) <= _release(here):
+        return None
+    return f"of a newer version: headwater {was} (now {here})"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, as far as they go."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -142,6 +142,9 @@ class FetchingLog(ABC):
         """None: every record is kept for ever."""
         return {}
 
+    def transaction_rules(self) -> None:  # noqa: B027  there is nothing to do
+        """None: each transaction is one call."""
+
     def check_writable(self, name: str) -> None:  # noqa: B027  memory can always be written
         """Check that this process may write, without writing."""
 

@@ -33,6 +33,7 @@ from consumers.base.records import (
     Record,
     Topic,
     TopicSettings,
+    TransactionRules,
     Uncommitted,
 )
 
@@ -226,6 +227,9 @@ class Log(Protocol):
 
     def topic_settings(self, topics: Collection[str]) -> dict[str, TopicSettings]:
         """How long these topics are kept. Empty if the log keeps every record for ever."""
+
+    def transaction_rules(self) -> TransactionRules | None:
+        """What a broker knows of the transaction of a request. None if each is one call."""
 
     def check_writable(self, name: str) -> None:
         """Check that this process may write, without writing and without fencing anybody.

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.base.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition, TransactionRules
 from consumers.cli import main
 from consumers.commands.check import check
 from consumers.commands.run import run
 from consumers.config import load
 from consumers.service.runner import Runner
 from consumers.transports import open_log
+from consumers.transports.sqlite.log import SqliteLog
 from tests.topics import cut, remake
 
 CONFIG = """
@@ -425,6 +426,33 @@ def test_service_without_labels_is_warned_about(capsys: pytest.CaptureFixture[st
     check(configure(CONFIG.replace('labels = "paid"', "")), create=True)
 
     assert any("will never learn" in line for line in lines(capsys))
+
+
+@pytest.mark.parametrize(
+    ("rules", "noted", "fine"),
+    [
+        (None, [], False),
+        (TransactionRules(False, 0), ["before 3.6", "transaction.version is 0"], False),
+        (TransactionRules(True, 1), ["transaction.version is 1"], False),
+        (TransactionRules(True, 2), [], True),
+    ],
+)
+def test_broker_that_can_tear_a_transaction_is_named(
+    rules: TransactionRules | None,
+    noted: list[str],
+    fine: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the transactions that it reports; a log that writes each in one call reports none."""
+    monkeypatch.setattr(SqliteLog, "transaction_rules", lambda log: rules)
+    check(configure(), create=True)
+    shown = [line for line in lines(capsys) if " transactions: " in line]
+    notes = [line for line in shown if line.startswith("note ")]
+
+    assert len(notes) == len(noted)
+    assert all(part in line for part, line in zip(noted, notes, strict=True))
+    assert any(line.startswith("ok ") for line in shown) == fine
 
 
 @pytest.mark.kafka

@@ -461,6 +461,13 @@ def test_check_of_the_right_to_write_writes_nothing_and_fences_nobody(
     assert values(log, source.topic) == []
 
 
+def test_rules_of_transactions_are_those_of_a_broker(log):
+    """A log that writes a transaction in one call has none."""
+    rules = log.transaction_rules()
+
+    assert rules is None or (rules.version in range(3) and rules.verified >= (rules.version == 2))
+
+
 def test_settings_of_topics_say_how_long_records_are_kept(log, source):
     """Topics that headwater creates keep their records; a log without retention has no settings."""
     settings = log.topic_settings([source.topic, "nobody-made-this"])

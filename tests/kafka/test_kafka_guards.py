@@ -15,9 +15,10 @@ from uuid import uuid4
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.errors import DuplicateSequenceNumberError, KafkaTimeoutError
+from kafka.errors import DuplicateSequenceNumberError, KafkaTimeoutError, ProducerFencedError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.sender import Sender
+from kafka.protocol.producer import EndTxnRequest
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
@@ -147,6 +148,48 @@ def test_zombie_is_fenced_and_then_refuses_every_call(make, topics, name):
             call()
     commit(owner, topics, b"second")
     until(lambda: visible(make(), topics.out) == [b"first", b"second"])
+
+
+def end_late(kafka_bootstrap: str, name: str, identity: object) -> int:
+    """Commit whatever transaction this producer has open, as a delayed request; the error code."""
+    admin = KafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    request = EndTxnRequest(
+        transactional_id=f"{name}.0",
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        committed=True,
+        max_version=3,
+    )
+    answer = admin._manager.run(admin._manager.send, request)
+    admin.close()
+    return answer.error_code
+
+
+@pytest.mark.kafka
+def test_late_end_commits_half_a_transaction_of_its_epoch_and_none_of_the_next_owner(
+    make, topics, name, kafka_bootstrap
+):
+    """Why the end is sent once for an epoch: the protocol of this client names no transaction."""
+    owner = owned(make(), name, topics.source)
+    commit(owner, topics, b"first")
+    owner._producer.begin_transaction()
+    owner._producer.send_many(topics.out.topic, 0, [Outgoing(topics.out.topic, None, b"torn")])
+    owner._producer.flush(PATIENCE)
+    assert end_late(kafka_bootstrap, name, owner._identity) == 0
+    until(lambda: visible(make(), topics.out) == [b"first", b"torn"])
+
+    successor = owned(make(), name, topics.source)
+    successor._producer.begin_transaction()
+    whole = [Outgoing(topics.out.topic, None, b"whole")]
+    successor._producer.send_many(topics.out.topic, 0, whole)
+    successor._producer.flush(PATIENCE)
+    refused = end_late(kafka_bootstrap, name, owner._identity)
+
+    assert refused == ProducerFencedError.errno
+    assert visible(make(), topics.out) == [b"first", b"torn"]
+    assert visible(make(), topics.journal) == [b"entry of first"]
+    successor._finish(successor._producer, {topics.source: 0})
+    until(lambda: visible(make(), topics.out) == [b"first", b"torn", b"whole"])
 
 
 @pytest.mark.kafka

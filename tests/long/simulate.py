@@ -1,10 +1,10 @@
 """Many seeds of the failing world: python -m tests.long.simulate [--seeds 20000] [--print].
 
-Every fifth of them is a service that promises at least once: it may repeat, in the same bytes. In
-every tenth there is a model for each key, and most of them are on disk. In
-every other fifth its inputs are made again, restored, cut by elections and widened under it, in
-half of these while operators roll back and promote; in one more its configuration changes at each
-start, and its journal is lost.
+The last digit of a seed decides the kind of world (`KINDS`): one process or several at once, a
+promise of at least once, a model for each key with most of them on disk, features at random, two
+versions of the program, inputs that are made again, restored, cut by elections and widened (also
+while operators roll back and promote), and configurations that change at each start while journals
+are lost. In every kind each life has to get on after its last fault.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.long.table import Row, options_of, report, say
+from tests.simulation.broker import PROTOCOLS
 from tests.simulation.changes import ChangingWorld, undisturbed
 from tests.simulation.changes import wrong as wrong_in
+from tests.simulation.crowd import Crowd
 from tests.simulation.operated import Operated
+from tests.simulation.swarm import found as found_among
 from tests.simulation.upheaval import Upheaval
-from tests.simulation.weather import CALM, DEADLY
+from tests.simulation.versions import Versions
+from tests.simulation.weather import CALM, DEADLY, StuckError
 from tests.simulation.world import KEYED, Told, World, violations
 
 CHUNK = 100  # seeds
@@ -52,11 +56,9 @@ def main() -> int:
                 say(f"VIOLATED {line}")
             if done % 10 == 0 or done == len(chunks):
                 say(f"{done * CHUNK:,} seeds, {commits:,} commits, {len(found)} violations")
-    row = Row(
-        f"simulated faults of Kafka, client, clock and disk: {commits:,} commits (at least "
-        f"{fewest} per seed), {faults.total():,} faults, `tests.long.simulate`",
-        options.seeds,
-    )
+    what = f"simulated faults of Kafka, client, clock and disk in {len({*KINDS})} kinds of world"
+    counts = f"{commits:,} commits (at least {fewest} per seed), {faults.total():,} faults"
+    row = Row(f"{what}: {counts}, `tests.long.simulate`", options.seeds)
     row.add(found)
     return report(options, row, ", ".join(f"{what} {n:,}" for what, n in sorted(faults.items())))
 
@@ -68,51 +70,94 @@ def _run(seeds: range) -> tuple[Counter[str], int, int, list[str]]:
     commits, wrong = [], []
     with _scratch() as directory:
         for seed in seeds:
-            repeats = seed % 5 == 4
-            if seed % 5 == 2:
-                wrong += _changing(seed, Path(directory) / str(seed), faults, commits)
-                continue
-            if seed % 5 == 3:
-                wrong += _upheaval(seed, Path(directory) / str(seed), faults, commits)
-                continue
-            what: dict[str, Any] = {"guarantee": "at_least_once" if repeats else "exactly_once"}
-            keyed = seed % 10 == 5
-            if keyed:
-                what = {**KEYED, "on_disk": True, "chances": DEADLY}
+            kind = KINDS[seed % len(KINDS)]
             try:
-                told = World(seed, Path(directory) / str(seed), **what).run()
-            except Exception as error:  # a crash of the service is a finding, not the end
-                wrong.append(f"seed {seed}: {type(error).__name__}: {error}")
+                found, told = kind(seed, Path(directory) / str(seed))
+            except (
+                Exception,
+                StuckError,
+            ) as error:  # a crash of the service is a finding, not the end
+                wrong.append(f"seed {seed}, {kind.__name__}: {type(error).__name__}: {error}")
+                continue
+            if told is None:  # a configuration that a service does not take
                 continue
             faults += told.faults
             commits.append(told.commits)
-            wrong += [
-                f"{line} (seed {seed})" for line in violations(told, _calm(keyed), repeats=repeats)
-            ]
+            wrong += [f"{line} (seed {seed}, {kind.__name__})" for line in found]
     return faults, sum(commits), min(commits, default=0), wrong
 
 
-def _upheaval(seed: int, directory: Path, faults: Counter[str], commits: list[int]) -> list[str]:
-    """What was violated while the inputs changed."""
-    world = (Operated if seed % 10 == 8 else Upheaval)(seed, directory)
-    try:
-        told = world.run()
-    except Exception as error:
-        return [f"seed {seed}: {type(error).__name__}: {error}"]
-    faults += told.faults
-    commits.append(told.commits)
-    return [f"{line} (seed {seed})" for line in world.wrong]
+Found = tuple[list[str], Told | None]
 
 
-def _changing(seed: int, directory: Path, faults: Counter[str], commits: list[int]) -> list[str]:
-    """What was violated while the configuration changed."""
-    try:
-        world = ChangingWorld(seed, directory, **CHANGING).run()
-    except Exception as error:
-        return [f"seed {seed}: {type(error).__name__}: {error}"]
-    faults += world.told.faults
-    commits.append(world.told.commits)
-    return [f"{line} (seed {seed})" for line in wrong_in(world, _unchanged())]
+def alone(seed: int, directory: Path) -> Found:
+    """One process after the other."""
+    told = World(seed, directory).run()
+    return violations(told, _calm("alone")), told
+
+
+def at_least_once(seed: int, directory: Path) -> Found:
+    """It may repeat, in the same bytes."""
+    told = World(seed, directory, guarantee="at_least_once").run()
+    return violations(told, _calm("alone"), repeats=True), told
+
+
+def keyed(seed: int, directory: Path) -> Found:
+    """A model for each key, most of them on disk."""
+    told = World(seed, directory, **KEYED, on_disk=True, chances=DEADLY).run()
+    return violations(told, _calm("keyed")), told
+
+
+def crowd(seed: int, directory: Path) -> Found:
+    """Several processes at once, on each kind of Kafka in turn."""
+    told = Crowd(seed, directory, protocol=PROTOCOLS[seed // 10 % len(PROTOCOLS)]).run()
+    return violations(told, _calm("crowd")), told
+
+
+def features(seed: int, directory: Path) -> Found:
+    """Features and faults at random."""
+    result = found_among(seed, directory)
+    return ([], None) if result is None else result[:2]
+
+
+def versions(seed: int, directory: Path) -> Found:
+    """Two versions of the program take turns."""
+    world = Versions(seed, directory)
+    told = world.run()
+    return world.wrong + violations(told, _calm("alone")), told
+
+
+def upheaval(seed: int, directory: Path) -> Found:
+    """The inputs change."""
+    world = Upheaval(seed, directory)
+    return world.wrong, world.run()
+
+
+def operated(seed: int, directory: Path) -> Found:
+    """The inputs change while operators roll back and promote."""
+    world = Operated(seed, directory)
+    return world.wrong, world.run()
+
+
+def changing(seed: int, directory: Path) -> Found:
+    """The configuration changes."""
+    world = ChangingWorld(seed, directory, **CHANGING).run()
+    return wrong_in(world, _unchanged()), world.told
+
+
+# Those that are drawn from a seed's last digit; `features` has most combinations.
+KINDS = (
+    alone,
+    features,
+    changing,
+    upheaval,
+    at_least_once,
+    keyed,
+    crowd,
+    versions,
+    operated,
+    features,
+)
 
 
 @cache
@@ -122,9 +167,12 @@ def _unchanged() -> ChangingWorld:
 
 
 @cache
-def _calm(keyed: bool) -> Told:
-    what = {**KEYED, "on_disk": True} if keyed else {}
+def _calm(kind: str) -> Told:
+    """What a world of this kind writes without faults."""
     with _scratch() as directory:
+        if kind == "crowd":
+            return Crowd(0, Path(directory), chances=CALM).run()
+        what: dict[str, Any] = {**KEYED, "on_disk": True} if kind == "keyed" else {}
         return World(0, Path(directory), chances=CALM, **what).run()
 
 

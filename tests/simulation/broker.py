@@ -1,14 +1,24 @@
 """A Kafka in memory: partitions with markers, the last stable offset, transactions, fencing.
 
-Rule: it does what a broker of 4.1 does for clients that speak kafka-python's versions of the
-protocol, one call after the other, by a clock that stands still unless it is moved. It never lies;
-what a client makes of its answers is `client.py`.
+Rule: it does what a broker does for clients that speak kafka-python's versions of the protocol, one
+call after the other, by a clock that stands still unless it is moved. It never lies; what a client
+makes of its answers is `client.py`.
+
+A request names producer and epoch, and no transaction. So one that comes late acts on whatever
+transaction the producer has open by then: a commit tears it, and what is written afterwards belongs
+to none. KIP-890 gives three kinds of broker (`PROTOCOLS`):
+
+unverified  before 3.6: such a record hangs, and keeps back every reader of committed records
+verified    from 3.6 on, and 4.x for a client of the old protocol: such a record is refused
+numbered    `transaction.version` 2 and a client that speaks it, which kafka-python does not: the
+            epoch of each transaction is another one, and what is late is refused
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
@@ -20,9 +30,10 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-__all__ = ["Broker", "Clock", "Record"]
+__all__ = ["PROTOCOLS", "START", "VERIFIED", "Broker", "Clock", "Record"]
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
+PROTOCOLS = UNVERIFIED, VERIFIED, NUMBERED = "unverified", "verified", "numbered"
 NODES = 3
 START = 1_800_000_000.0
 AFTER_MAX = 3_600_000  # ms a timestamp may be ahead of the clock: the default of a topic
@@ -97,15 +108,16 @@ class _Producer:
     state: str = "Empty"
     timed_out: bool = False  # it was this coordinator that ended the last transaction
     transaction: _Transaction | None = None
+    hanging: dict[TopicPartition, _Transaction] = field(default_factory=dict)
 
 
 class _Late(NamedTuple):
-    """The end of a transaction that is still on its way."""
+    """A request of a producer that is still on its way."""
 
     after: float
     name: str
     epoch: int
-    commit: bool
+    act: Callable[[_Producer], None]
 
 
 class Broker:
@@ -118,10 +130,12 @@ class Broker:
     ----------
     clock
         Transactions end by it that are not ended in time.
+    protocol
+        One of `PROTOCOLS`.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, protocol: str = VERIFIED) -> None:
+        self._clock, self._protocol = clock, protocol
         self._parts: dict[TopicPartition, list[Record]] = {}
         self._open: dict[TopicPartition, dict[_Transaction, int]] = {}
         self._producers: dict[str, _Producer] = {}
@@ -243,14 +257,24 @@ class Broker:
         known = self._producers[name]
         return known.id, known.epoch, known.state
 
+    def owners(self, name: str) -> list[int]:
+        """The epochs that producers of this name have taken; not those of timeouts."""
+        known = self._producers.get(name)
+        return [] if known is None else [known.id, known.epoch - known.timed_out]
+
     def produce(
         self,
         name: str | None,
         epoch: int,
         part: TopicPartition,
         records: Sequence[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]],
+        *,
+        new: bool = True,
     ) -> int:
-        """Append a batch; the offset of its first record. Without a name: no transaction."""
+        """Append a batch; the offset of its first record. Without a name: no transaction.
+
+        If the partition is `new`, the coordinator is told first that it is in the transaction.
+        """
         self._settle()
         latest = max((timestamp for timestamp, *_ in records), default=0)
         if part.topic not in self.permissive and latest > self._clock.now * 1000 + AFTER_MAX:
@@ -258,21 +282,16 @@ class Broker:
         transaction = None
         if name is not None:
             known = self._producers[name]
-            new = known.transaction is None or part not in known.transaction.first
-            if epoch != known.epoch:
-                # Of a new partition the coordinator is told first, and it knows who is fenced.
-                raise (
-                    ProducerFencedError
-                    if new and not known.timed_out
-                    else (InvalidProducerEpochError)
-                )
-            transaction = self._begun(known)
+            if epoch != known.epoch:  # the coordinator knows who is fenced
+                fenced = new and not known.timed_out
+                raise ProducerFencedError if fenced else InvalidProducerEpochError
+            transaction = self._transaction_of(known, part, new=new)
         kept = self.log(part)
         base = len(kept)
         epoch_of = self._replicas[part].epoch
         if transaction is not None:
             transaction.first.setdefault(part, base)
-            self._open[part].setdefault(transaction, base)
+            self._open[part].setdefault(transaction, base)  # one that hangs too
         for timestamp, key, value, headers in records:
             kept.append(
                 Record(
@@ -281,6 +300,14 @@ class Broker:
                 )
             )
         return base
+
+    def _transaction_of(self, known: _Producer, part: TopicPartition, *, new: bool) -> _Transaction:
+        """The transaction that a record of this partition belongs to."""
+        if new or (known.transaction is not None and part in known.transaction.first):
+            return self._begun(known)
+        if self._protocol != UNVERIFIED:
+            raise InvalidTxnStateError
+        return known.hanging.setdefault(part, _Transaction(float("inf")))
 
     def add_offsets(
         self, name: str, epoch: int, group: str, offsets: Mapping[TopicPartition, int]
@@ -293,16 +320,39 @@ class Broker:
         transaction = self._begun(known)
         transaction.offsets |= {(group, part): offset for part, offset in offsets.items()}
 
-    def finish(self, name: str, epoch: int, *, commit: bool) -> None:
-        """End a transaction."""
-        known = self._fenced(name, epoch)
-        if known.transaction is None:
-            raise InvalidTxnStateError
-        self._end(known, commit=commit)
-
-    def finish_late(self, name: str, epoch: int, seconds: float, *, commit: bool) -> None:
+    def add_offsets_late(
+        self, name: str, epoch: int, group: str, offsets: Mapping[TopicPartition, int], after: float
+    ) -> None:
         """The same, but the request takes so long to come."""
-        self._late.append(_Late(self._clock.now + seconds, name, epoch, commit))
+
+        def act(known: _Producer) -> None:
+            if known.transaction is not None:
+                told = {(group, part): offset for part, offset in offsets.items()}
+                known.transaction.offsets |= told
+
+        self._late.append(_Late(self._clock.now + after, name, epoch, act))
+
+    def finish(self, name: str, epoch: int, *, commit: bool) -> int:
+        """End a transaction; the epoch of the next one.
+
+        An end that was there already is answered like the first one: it may be its second copy.
+        """
+        state = "CompleteCommit" if commit else "CompleteAbort"
+        known = self._producers[name]
+        if self._protocol == NUMBERED and (epoch + 1, state) == (known.epoch, known.state):
+            return known.epoch
+        known = self._fenced(name, epoch)
+        if known.transaction is not None:
+            self._end(known, commit=commit)
+            known.epoch += self._protocol == NUMBERED
+        elif known.state != state:
+            raise InvalidTxnStateError
+        return known.epoch
+
+    def finish_late(self, name: str, epoch: int, after: float, *, commit: bool) -> None:
+        """The same, but the request takes so long to come."""
+        act = partial(self._end, commit=commit)
+        self._late.append(_Late(self._clock.now + after, name, epoch, act))
 
     def _begun(self, known: _Producer) -> _Transaction:
         if known.transaction is None:
@@ -324,7 +374,7 @@ class Broker:
             self._late.remove(request)
             known = self._producers[request.name]
             if known.epoch == request.epoch:
-                self._end(known, commit=request.commit)
+                request.act(known)
         for known in self._producers.values():
             if known.transaction is not None and now > known.transaction.deadline:
                 self._end(known, commit=False)
@@ -336,14 +386,17 @@ class Broker:
         if transaction is None:
             return
         known.state = "CompleteCommit" if commit else "CompleteAbort"
-        transaction.status = COMMITTED if commit else ABORTED
+        ended = [known.hanging.pop(p) for p in transaction.first if p in known.hanging]
+        for each in (transaction, *ended):
+            each.status = COMMITTED if commit else ABORTED
         for part in transaction.first:
             if part not in self._parts or transaction not in self._open[part]:
                 continue  # the topic was deleted meanwhile
             kept = self._parts[part]
             epoch = self._replicas[part].epoch
             kept.append(Record(*part, len(kept), 0, None, None, (), None, True, epoch))
-            del self._open[part][transaction]
+            for each in (transaction, *ended):
+                self._open[part].pop(each, None)
         if commit:
             self.offsets |= transaction.offsets
 

@@ -6,6 +6,9 @@ makes. Its lies, by the names of the notes:
 P2  a transaction that the broker has timed out is committed without a word
 P4  a batch that was not delivered fails its future, and nothing else
 P24 a batch that the broker says it holds already is a success at offset -1
+again   the end of a transaction and its offsets are sent once more after a lost connection
+
+`BatchProducer` puts an end to the last one, so it is none of `LIES`.
 
 Without them the client is as it should be: then the first failure fails the transaction. That
 offsets are taken from somebody who is no member any more is the broker's way, no lie of it.
@@ -14,7 +17,8 @@ Offsets that a failed commit leaves behind cannot show here: each commit tells a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +29,9 @@ from kafka.errors import (
     IllegalStateError,
     InvalidProducerEpochError,
     InvalidTimestampError,
+    InvalidTxnStateError,
     KafkaConnectionError,
+    KafkaError,
     KafkaTimeoutError,
     LogTruncationError,
     OffsetOutOfRangeError,
@@ -36,9 +42,12 @@ from consumers.base.records import Fetched, Outgoing, Partition
 from tests.simulation.broker import Broker, Record
 from tests.simulation.weather import HungError, Weather
 
-__all__ = ["LIES", "Admin", "Consumer", "Producer"]
+__all__ = ["AGAIN", "LIES", "Admin", "Consumer", "Producer"]
 
 LIES = frozenset({"P2", "P4", "P24"})
+AGAIN = "again"
+# How late the first copy of a request is; None: it was in time, and its answer is lost.
+LATE = (None, 0.002, 0.01, 0.05, 0.5, 20.0)
 
 
 class Admin:
@@ -208,9 +217,10 @@ class Producer:
         self._broker, self._weather, self._lies = broker, weather, lies
         self._name = options["transactional_id"]
         self._timeout = options["transaction_timeout_ms"] / 1000
-        self._epoch = -1
+        self._id = self._epoch = -1
         self._begun = self._started = self._bumped = False
         self._failed: Exception | None = None
+        self._added: set[TopicPartition] = set()  # to the transaction
         self._batches: list[_Handed] = []
         self._sender = SimpleNamespace(force_close=self._batches.clear)
         self._transaction_manager = SimpleNamespace(producer_id_and_epoch=None)
@@ -220,7 +230,7 @@ class Producer:
         self._known(*self._broker.init(self._name, self._timeout))
 
     def _known(self, id_: int, epoch: int) -> None:
-        self._epoch = epoch
+        self._id, self._epoch = id_, epoch
         self._transaction_manager.producer_id_and_epoch = SimpleNamespace(
             is_valid=True, producer_id=id_, epoch=epoch
         )
@@ -229,6 +239,7 @@ class Producer:
         if self._begun or self._failed:
             raise IllegalStateError("a transaction is open, or the producer has failed")
         self._begun, self._started, self._bumped = True, False, False
+        self._added.clear()
 
     def send_many(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[_Handed]:
         if self._weather.happens("no_metadata"):
@@ -252,12 +263,13 @@ class Producer:
                 self._deliver(batch)
 
     def _deliver(self, batch: _Handed) -> None:
+        new = batch.part not in self._added
         try:
-            base = self._broker.produce(self._name, self._epoch, batch.part, batch.records)
+            base = self._broker.produce(self._name, self._epoch, batch.part, batch.records, new=new)
         except InvalidProducerEpochError as error:
             self._bump(batch, error)
             return
-        except ProducerFencedError as error:
+        except (ProducerFencedError, InvalidTxnStateError) as error:
             self._failed = error
             batch.failed(error)
             return
@@ -265,6 +277,7 @@ class Producer:
             self._unlucky(batch, error)
             return
         self._started = True
+        self._added.add(batch.part)
         if self._weather.happens("unacknowledged"):
             self._unlucky(batch, KafkaTimeoutError("nobody answered"))
         elif self._weather.happens("answered_twice"):
@@ -305,12 +318,10 @@ class Producer:
         if self._weather.happens("offsets_refused"):
             self._failed = CommitFailedError("the group has another member")
             raise self._failed
-        try:
-            told = {part: at.offset for part, at in offsets.items()}
-            self._broker.add_offsets(self._name, self._epoch, group, told)
-        except Exception as error:
-            self._failed = error
-            raise
+        told = {part: at.offset for part, at in offsets.items()}
+        add = partial(self._broker.add_offsets, self._name, self._epoch, group, told)
+        add_late = partial(self._broker.add_offsets_late, self._name, self._epoch, group, told)
+        self._ask(add, add_late, "offsets_repeated")
         self._started = True
 
     def commit_transaction(self) -> None:
@@ -323,14 +334,28 @@ class Producer:
         if self._weather.happens("commit_late"):
             self._broker.finish_late(self._name, self._epoch, late, commit=True)
             raise HungError
-        try:
-            self._broker.finish(self._name, self._epoch, commit=True)
-        except Exception as error:
-            self._failed = error
-            raise
+        finish = partial(self._broker.finish, self._name, self._epoch, commit=True)
+        finish_late = partial(self._broker.finish_late, self._name, self._epoch, commit=True)
+        self._known(self._id, self._ask(finish, finish_late, "end_repeated"))
         if self._weather.happens("commit_unanswered"):
             raise HungError
         self._weather.met("committed")
+
+    def _ask(self, now: Callable[[], Any], late: Callable[..., None], fault: str) -> Any:
+        """Make a request. With the fault the connection is lost before it is answered."""
+        try:
+            if self._weather.happens(fault):
+                after = self._weather.random.choice(LATE)
+                if after is None:
+                    now()
+                else:
+                    late(after=after)
+                if AGAIN not in self._lies:
+                    raise KafkaError("simulated: the connection was lost before Kafka answered")
+            return now()
+        except Exception as error:
+            self._failed = error
+            raise
 
     def _raise(self) -> None:
         if self._failed is not None:

@@ -5,12 +5,14 @@ The real runner, shard, join, commit, recovery, snapshots and Kafka owner run ov
 that fails at any step. The process dies, sleeps past its transaction's timeout, is overtaken, and
 wakes to find that a successor has gone on. In the end every observation must have been predicted
 exactly once, with the bytes an undisturbed run would have written, the group must stand where the
-journal ends, and the state must be what the journal alone gives.
+journal ends, and the state must be what the journal alone gives. On the way each life must commit,
+or end, within 30 seconds of the world's clock after its last fault.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
 import threading
 from collections import Counter
@@ -27,7 +29,7 @@ from kafka import TopicPartition
 
 from consumers.base.errors import FencedError, NoAnswerError, SnapshotError, TransportError
 from consumers.config import parse
-from consumers.service import gather, runner
+from consumers.service import gather, mix, pace, runner
 from consumers.service.inputs import Decision
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
@@ -40,9 +42,9 @@ from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import MODEL, NOW, Labelled, config_text, feed, phishing
-from tests.simulation.broker import START, Broker, Clock
+from tests.simulation.broker import START, VERIFIED, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
-from tests.simulation.weather import STORMY, DiedError, HungError, Weather
+from tests.simulation.weather import STORMY, DiedError, HungError, StuckError, Weather
 
 __all__ = ["COMMITS", "KEYED", "RECORDS", "Told", "World", "violations"]
 
@@ -65,7 +67,21 @@ OPTIONS = {
 }
 TRANSPORT = "kafka://simulated:9092"
 INPUTS = {"obs": PARTITIONS, "ans": 1}
-OUTPUTS = {"svc-predictions": PARTITIONS, "svc-dead-letters": 1}
+DEAD = "svc-dead-letters"
+OUTPUTS = {"svc-predictions": PARTITIONS, DEAD: 1}
+
+
+class Stop(threading.Event):
+    """Asks a process to end; it waits by the world's clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait; nobody sets it meanwhile."""
+        self._clock.sleep(timeout or 0.0)
+        return self.is_set()
 
 
 @dataclass
@@ -79,7 +95,8 @@ class Told:
     )
     from_snapshots: list[str] = field(default_factory=list)  # of each host, the fingerprint
     from_journal: str = ""
-    stands: bool = False  # the group, where the journal ends
+    stands: bool = True  # the group, where the journal ends
+    stuck: list[str] = field(default_factory=list)  # lives that got nowhere, and nothing hindered
 
 
 def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str]:
@@ -88,11 +105,11 @@ def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str
     With `repeats`, as at least once promises: identical repeats are allowed, and so is the order
     that comes of one record that failed among others that did not, outside of any transaction.
     """
-    out = []
+    out = [f"liveness: {why}" for why in told.stuck]
     for (topic, number), wanted in expected.said.items():
         said = told.said[TopicPartition(topic, number)]
         if repeats:
-            said, wanted = sorted(set(said)), sorted(wanted)  # type: ignore[type-var]
+            said, wanted = sorted(set(said)), sorted(set(wanted))  # type: ignore[type-var]
         came, due = Counter(key for key, _ in said), Counter(key for key, _ in wanted)
         if missing := (due - came).total():
             out.append(f"{topic} {number}: {missing} missing")
@@ -126,6 +143,8 @@ class World:
         Of the faults.
     lies
         Of the client.
+    protocol
+        Of the broker's transactions, see `broker.py`.
     guarantee
         Of the service.
     more
@@ -134,6 +153,14 @@ class World:
         The feature whose values have models of their own. `KEY` is one that the records get.
     on_disk
         Whether only few of its keys are in memory.
+    model
+        The section [model] without `per`, as TOML.
+    shards
+        Of the service, each with a partition of every input, if there is more than one.
+    mix
+        Whether they exchange what they learn.
+    corrected
+        Whether some labels are followed by another one.
     """
 
     def __init__(
@@ -145,16 +172,22 @@ class World:
         commits: int = COMMITS,
         chances: Mapping[str, float] = STORMY,
         lies: frozenset[str] = LIES,
+        protocol: str = VERIFIED,
         guarantee: str = "exactly_once",
         more: str = "",
         key: str = "",
         on_disk: bool = False,
+        model: str = MODEL,
+        shards: int = 1,
+        mix: bool = False,
+        corrected: bool = False,
     ) -> None:
+        self._model, self._shards, self._mix = model, shards, mix
         self._more, self._guarantee, self._key, self._on_disk = more, guarantee, key, on_disk
         self._random, self._clock, self._lies = Random(seed), Clock(), lies
-        self._broker = Broker(self._clock)
+        self._broker = Broker(self._clock, protocol)
         self._weather = Weather(self._random, self._clock, chances)
-        self._weather.overtake = partial(self._broker.init, "svc.0", 3.0)
+        self._weather.overtake = self._overtake
         self._weather.succeed = self._succeed
         self.told = Told(self._weather.faults)
         self._directory = directory
@@ -167,34 +200,47 @@ class World:
             names = Random(0).choices(KEYS, range(1, len(KEYS) + 1), k=records)
             labelled = [({**x, KEY: name}, y) for name, (x, y) in zip(names, labelled, strict=True)]
         self._features = sorted(labelled[0][0])
-        _fill(self._broker, labelled)
+        _fill(self._broker, labelled, shards, corrected=corrected)
+        if mix:
+            self._broker.create("svc-mix", shards)
 
     def run(self) -> Told:
         """Live through it to the end of the inputs."""
         with self._installed():
             for life in itertools.count():
                 assert life < LIVES, "the service gets nowhere"
+                before = self.told.commits, self.told.faults.total()
                 try:
                     self._life(self._random.choice(self._hosts))
                     break
-                except (DiedError, FencedError, TransportError):
+                except (DiedError, FencedError, TransportError) as error:
+                    if before == (self.told.commits, self.told.faults.total()):
+                        self.told.stuck.append(f"nothing failed, and a life ended: {error}")
                     self._damage()
+                except StuckError as stuck:
+                    self.told.stuck.append(str(stuck))
+                    break
             self._weather.settled()
             self._look()
         shutil.rmtree(self._directory, ignore_errors=True)
         return self.told
 
     def _life(
-        self, host: Path, commits: int | None = None, decision: Decision | None = None
+        self,
+        host: Path,
+        commits: int | None = None,
+        decision: Decision | None = None,
+        shard: int = 0,
     ) -> None:
         """One process, until it drains or dies; or until it has made so many commits."""
-        stop, log = threading.Event(), KafkaLog(["simulated:9092"], OPTIONS)
+        stop, log = Stop(self._clock), KafkaLog(["simulated:9092"], OPTIONS)
         made = 0
 
         def committed(*_: Any) -> None:
             nonlocal made
             made += 1
             self.told.commits += 1
+            self._weather.progressed()
             if made == commits:
                 stop.set()
 
@@ -203,27 +249,37 @@ class World:
                 self._config(host),
                 log,
                 stop,
+                shard=shard,
                 drain=True,
                 subscribers=[committed],
                 decision=decision,
             )
-            runner.run()
+            with self._weather.life():
+                runner.run()
         finally:
             log.close()
 
     def _config(self, host: Path) -> Any:
         sizes = {"max_records": self._most, "every_records": self._every}
-        text = config_text(TRANSPORT, self._features, **sizes, more=self._more, model=self._model())
+        more = self._more
+        if self._shards > 1:
+            more += f"\n[scale]\nshards = {self._shards}\n" + 'mix = "100ms"\n' * self._mix
+        text = config_text(TRANSPORT, self._features, **sizes, more=more, model=self._learner())
         if self._key:
             text = text.replace(f'{self._key} = "numeric"', f'{self._key} = "categorical"')
         made = parse(text, directory=host)
         commit = made.commit.model_copy(update={"guarantee": self._guarantee})
         return made.model_copy(update={"commit": commit})
 
-    def _model(self) -> str:
+    def _learner(self) -> str:
         if not self._key:
-            return MODEL
+            return self._model
         return f'per = "{self._key}"\n{FEW_IN_MEMORY * self._on_disk}'
+
+    def _overtake(self) -> None:
+        """Somebody becomes the owner of a shard, and is never heard of again."""
+        shard = self._random.randrange(self._shards) if self._shards > 1 else 0
+        self._broker.init(f"svc.{shard}", 3.0)
 
     def _succeed(self) -> None:
         """Another process goes on while this one sleeps in the midst of a call."""
@@ -238,7 +294,7 @@ class World:
             self._damage_keys(max(files, key=lambda path: path.stat().st_mtime_ns))
         found = host.rglob("*.hws")
         # By the journal's offset, not by the directory: its name differs from run to run.
-        paths = sorted(found, key=lambda path: (path.name, path.stat().st_size))
+        paths = sorted(found, key=lambda path: (path.name, path.stat().st_size, shard_of(path)))
         if not paths or self._random.random() > 0.2:
             return
         self._damage_file(paths[-1], "damaged")
@@ -268,21 +324,28 @@ class World:
         """What came of it."""
         for topic, count in OUTPUTS.items():
             for part in (TopicPartition(topic, n) for n in range(count)):
-                self.told.said[part] = [(r.key, r.value) for r in self._broker.committed(part)]
-        settings, log = self._config(self._hosts[0]), KafkaLog(["simulated:9092"], OPTIONS)
-        found = sources(settings, log)
+                said = [(r.key, r.value) for r in self._broker.committed(part)]
+                if self._shards > 1 and topic == DEAD:  # each shard writes there
+                    said.sort(key=repr)
+                self.told.said[part] = said
+        log = KafkaLog(["simulated:9092"], OPTIONS)
+        models = [self._models(log, shard) for shard in range(self._shards)]
+        self.told.from_journal, *self.told.from_snapshots = map("".join, zip(*models, strict=True))
+        log.close()
+
+    def _models(self, log: KafkaLog, shard: int) -> list[str]:
+        """The fingerprints of a shard: from the journal alone, then by each host's snapshots."""
+        settings = self._config(self._hosts[0])
+        found = sources(settings, log, shard)
         end = log.end_offsets([found.journal])[found.journal]
         whole = rebuild(settings, log, found, None, end=end).shard
-        self.told.from_journal = whole.fingerprint()
-        for host in self._hosts:
-            store = open_store(self._config(host))
-            kept = rebuild(settings, log, found, store, end=end).shard
-            self.told.from_snapshots.append(kept.fingerprint())
-        self.told.stands = all(
+        self.told.stands &= all(
             self._broker.offsets.get(("svc", TopicPartition(*part))) == at
             for part, at in whole.positions.items()
         )
-        log.close()
+        stores = [open_store(self._config(host), shard) for host in self._hosts]
+        kept = [rebuild(settings, log, found, store, end=end).shard for store in stores]
+        return [each.fingerprint() for each in (whole, *kept)]
 
     @contextmanager
     def _installed(self) -> Iterator[None]:
@@ -298,9 +361,8 @@ class World:
         with ExitStack() as stack:
             for module in (kafka_log, kafka_owner):
                 stack.enter_context(patch.multiple(module, **clients))
-            for module in (kafka_log, kafka_inputs, runner, gather):
+            for module in (kafka_log, kafka_inputs, runner, gather, pace, mix):
                 stack.enter_context(patch.object(module, "time", self._clock))
-            stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
             stack.enter_context(patch.object(key_files, "BUSY_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
             yield
@@ -312,7 +374,7 @@ class World:
             result, hung = call(), False
         except HungError:
             hung = True
-            self._clock.now += seconds
+            self._clock.sleep(seconds)
         if hung or self._clock.now - began > seconds:
             raise NoAnswerError(f"simulated: {what} took longer than {seconds:g} s")
         return result
@@ -360,16 +422,24 @@ class _Writer:
         """Everything is written, or never will be."""
 
 
-def _fill(broker: Broker, labelled: Labelled) -> None:
+def shard_of(path: Path) -> str:
+    """The shard that a snapshot is of, by its directory."""
+    return next((part for part in path.parts if part.startswith("shard-")), "")
+
+
+def _fill(broker: Broker, labelled: Labelled, shards: int, *, corrected: bool) -> None:
     """Topics and inputs: written by transactions, some of them aborted, alike in every world."""
-    for topic, count in {**INPUTS, **OUTPUTS, "svc-journal": 1}.items():
+    answers = INPUTS["ans"] if shards == 1 else PARTITIONS
+    for topic, count in {**INPUTS, "ans": answers, **OUTPUTS, "svc-journal": shards}.items():
         broker.create(topic, count)
     broker.permissive = set(INPUTS)
     random = Random(0)
     _, epoch = broker.init("feeder", 60.0)
     batch: dict[TopicPartition, list[Any]] = {}
     for i, record in enumerate(feed(labelled, DELAY, PARTITIONS)):
-        part = TopicPartition(record.topic, record.partition or 0)
+        answer = record.topic == "ans"  # where its observation is
+        number = i % len(labelled) % answers if answer else record.partition or 0
+        part = TopicPartition(record.topic, number)
         value = record.value if random.random() > 0.03 else (record.value or b"")[:-2]
         timestamp = (record.timestamp or NOW) if i % 37 != 36 else FUTURE
         batch.setdefault(part, []).append((timestamp, record.key, value, ()))
@@ -377,5 +447,9 @@ def _fill(broker: Broker, labelled: Labelled) -> None:
             for commit in (False, True) if random.random() < 0.3 else (True,):
                 for part, told in batch.items():
                     broker.produce("feeder", epoch, part, told if commit else told[:2])
-                broker.finish("feeder", epoch, commit=commit)
+                epoch = broker.finish("feeder", epoch, commit=commit)
             batch = {}
+    for i in range(0, len(labelled), 7) if corrected else ():
+        value = json.dumps({"id": str(i), "label": not labelled[i][1]}).encode()
+        at = NOW + 10 * (i + 2 * DELAY)
+        broker.produce(None, 0, TopicPartition("ans", i % answers), [(at, None, value, ())])

@@ -11,9 +11,18 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource
 from kafka.errors import TopicAlreadyExistsError
+from kafka.protocol.api_key import ApiKey
 
 from consumers.base.errors import RecordsMissingError
-from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic, TopicSettings
+from consumers.base.records import (
+    Fetched,
+    Outgoing,
+    Partition,
+    Record,
+    Topic,
+    TopicSettings,
+    TransactionRules,
+)
 from consumers.transports.kafka.errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka.group import KafkaMember
 from consumers.transports.kafka.options import KafkaOptions
@@ -41,6 +50,7 @@ _CHUNK = 5_000  # records per poll of `follow`
 _ALL = 1 << 30
 _NAMED = 4  # partitions by name in a message
 _APPENDED = 2_000  # records in flight in `append`; more only load the garbage collector
+_VERIFYING = 4  # the first version of AddPartitionsToTxn that verifies partitions (Kafka 3.6)
 _LARGEST_RECORD = 8 * 2**20  # bytes, in created topics: a dead letter holds a whole record
 
 
@@ -134,6 +144,15 @@ class KafkaLog:
             for topic in there
             if topic in found.get("topic", {})
         }
+
+    def transaction_rules(self) -> TransactionRules:
+        """What the brokers know of a transaction, by the versions and features that one reports."""
+        with self._explained("ask for the features of the brokers"):
+            admin = self._admin()
+            features = self._bounded("name its features", admin.describe_features)
+            _, newest = admin.api_versions().get(ApiKey.AddPartitionsToTxn, (0, 0))
+        _, version = features.get("transaction.version", {}).get("finalized", (0, 0))
+        return TransactionRules(newest >= _VERIFYING, version)
 
     def check_writable(self, name: str) -> None:
         """Begin a producer's life under a transactional id of its own: nobody is fenced.

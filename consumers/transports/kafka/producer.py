@@ -10,11 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.errors import IllegalStateError, KafkaError, MessageSizeTooLargeError
+from kafka.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+)
 from kafka.producer.producer_batch import ProducerBatch
+from kafka.producer.transaction_manager import EndTxnHandler, TxnOffsetCommitHandler
 
 from consumers.base.errors import NoAnswerError, TransportError
 from consumers.base.failpoints import reach
@@ -29,6 +36,7 @@ __all__ = [
     "discard",
     "places",
     "send",
+    "send_ends_once",
 ]
 
 Place = tuple[str, int]
@@ -88,6 +96,8 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
         # The client splits a batch that is too large for its topic, and moves the futures of the
         # records to the halves. Our batch has one future, so half of it could be lost unnoticed.
         self._sender._can_split = lambda batch, error: False
+        if self._transaction_manager is not None:
+            send_ends_once(self._transaction_manager)
 
     def send_many(
         self, topic: str, partition: int, records: Sequence[Outgoing]
@@ -128,6 +138,35 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
     def wake(self) -> None:
         """Let the client send what it was passed."""
         self._sender.wakeup()
+
+
+def send_ends_once(manager: Any) -> None:
+    """Fail a transaction whose end, or whose offsets, may have been lost with the connection.
+
+    The client sends such a request again. If both arrive, the later copy ends a transaction that
+    the same producer has begun meanwhile, or sets its offsets back, because a request names
+    producer and epoch and no transaction (docs/decisions/0136). A failed producer is given up, and
+    the epoch of the next one makes the broker refuse what is still on its way.
+    """
+    enqueue = manager._enqueue_request
+
+    def enqueue_once(handler: Any) -> None:
+        if isinstance(handler, TxnOffsetCommitHandler | EndTxnHandler) and not handler.is_retry:
+            handler.on_complete = partial(_completed, handler.on_complete)
+        enqueue(handler)
+
+    manager._enqueue_request = enqueue_once
+
+
+def _completed(completed: Any, correlation_id: int, answer: Any) -> None:
+    """Pass the answer to the client, a lost connection as an error after which it does not retry.
+
+    An error that the broker answers is no such case: then the request has arrived.
+    """
+    if isinstance(answer, KafkaConnectionError):
+        lost = " ".join(str(answer).split())
+        answer = KafkaError(f"the connection was lost before Kafka answered ({lost})")
+    completed(correlation_id, answer)
 
 
 @contextmanager

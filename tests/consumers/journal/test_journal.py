@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import JournalFormatError, TransportError
 from consumers.base.records import Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
@@ -341,10 +341,11 @@ def test_entries_come_back_as_they_were_written() -> None:
 def test_record_that_is_no_entry_is_one_line(value) -> None:
     """Something else writes to the journal's topic."""
     with pytest.raises(
-        TransportError, match="a newer version, writes to the journal's topic"
+        JournalFormatError, match="or a newer version, writes to the journal's topic"
     ) as caught:
         journal.decode(value)
     assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
 
 
 def test_one_timestamp_of_the_future_holds_nothing_back() -> None:

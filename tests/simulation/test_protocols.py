@@ -1,0 +1,88 @@
+"""Kafka's own transactions: what the promise is with each kind of broker, and by which rule."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.seed import seeds
+from tests.simulation.broker import NUMBERED, PROTOCOLS, UNVERIFIED, VERIFIED
+from tests.simulation.client import AGAIN, LIES
+from tests.simulation.weather import CALM, STORMY
+from tests.simulation.world import Told, World, violations
+
+SMALL = {"records": 60, "commits": 12}
+# Requests that come late, and failures in the transaction that they come into.
+LATE = {
+    **STORMY,
+    "end_repeated": 0.3,
+    "offsets_repeated": 0.05,
+    "died": 0.02,
+    "undelivered": 0.03,
+    "unacknowledged": 0.02,
+}
+TEARING = [3, 8, 28, *range(40)]  # seeds, of which some tear a transaction
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet() -> Iterator[None]:
+    """Each failure warns, and there are thousands."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What an undisturbed service writes."""
+    return World(0, tmp_path_factory.mktemp("undisturbed"), **SMALL, chances=CALM).run()
+
+
+@seeds(0.05, protocol=st.sampled_from(PROTOCOLS))
+def test_late_requests_break_no_promise_on_any_broker(
+    seed, protocol, expected, tmp_path_factory
+) -> None:
+    """The end of a transaction is sent once, and a failed owner has an epoch of its own."""
+    directory = tmp_path_factory.mktemp("world")
+    told = World(seed, directory, **SMALL, chances=LATE, protocol=protocol).run()
+
+    assert violations(told, expected) == []
+
+
+def first_wrong(directory, expected: Told, protocol: str, seeds: list[int]) -> list[str]:
+    """What a client that sends the end again breaks, in the first of these worlds."""
+    for n, seed in enumerate(seeds):
+        options = {"chances": LATE, "lies": LIES | {AGAIN}, "protocol": protocol}
+        told = World(seed, directory / str(n), **SMALL, **options).run()
+        if found := violations(told, expected):
+            return found
+    return []
+
+
+@pytest.mark.parametrize("protocol", [UNVERIFIED, VERIFIED])
+def test_client_that_sends_the_end_again_doubles_predictions(protocol, expected, tmp_path) -> None:
+    """A late copy commits predictions without their journal record, so they are made again. None
+    is lost, because the journal decides what was consumed."""
+    found = first_wrong(tmp_path, expected, protocol, TEARING)
+
+    assert any("doubled" in line for line in found)
+    assert not any("missing" in line for line in found)
+
+
+def test_client_that_sends_the_end_again_does_no_harm_where_transactions_are_numbered(
+    expected, tmp_path
+) -> None:
+    """In the worlds that tear a transaction of the older protocol."""
+    assert first_wrong(tmp_path, expected, NUMBERED, TEARING[:3]) == []
+
+
+def test_requests_do_come_late(tmp_path) -> None:
+    """Or the worlds would prove nothing."""
+    worlds = (World(seed, tmp_path / str(seed), **SMALL, chances=LATE) for seed in range(3))
+    faults = sum((world.run().faults for world in worlds), Counter())
+
+    assert min(faults["end_repeated"], faults["offsets_repeated"]) > 0
