@@ -234,11 +234,8 @@ class Runner:
         self._health = Health("stopped")
 
     def _committed(self) -> int | None:
-        return (
-            None
-            if self._view is None
-            else self._view.observations + sum(self._view.labels.values())
-        )
+        view = self._view
+        return None if view is None else view.observations + sum(view.labels.values())
 
     def _life(self) -> bool:
         """From fencing to the clean stop of an owner. True if partitions were added."""
