@@ -6,7 +6,10 @@ waits for the answer: another process may have taken over, and a broker may answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from consumers.base.records import Partition
+from consumers.transports.protocol import Owner
 
 __all__ = ["Ownership"]
 
@@ -26,6 +29,8 @@ class Ownership:
     ----------
     idle : bool
         Whether the process has nothing to commit. A commit that takes long is no reason for doubt.
+    confirmations : int
+        How often the log has answered.
 
     Examples
     --------
@@ -40,12 +45,20 @@ class Ownership:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self._clock, self.confirmations = clock, 0
         self.proven()
 
     def proven(self) -> None:
         """Note a proof."""
         self._at, self.idle = self._clock(), False
+
+    def confirm_if_due(self, owner: Owner, positions: Mapping[Partition, int]) -> None:
+        """Ask the log, without records to commit; the owner's errors."""
+        self.idle = True
+        if self.due:
+            owner.confirm(positions)
+            self.confirmations += 1
+            self.proven()
 
     @property
     def due(self) -> bool:

@@ -122,7 +122,6 @@ class Runner:
             self._schemas, stop.wait, self._waiting_for_schemas, patience=patience
         )
         self._view: ShardView | None = None
-        self._confirms = 0  # commits without records
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
         self._health = Health("starting")
@@ -191,7 +190,7 @@ class Runner:
         """Live until stopped, drained or fenced; again after each error that may pass."""
         failures = tries = 0
         while True:
-            before = self._committed(), self._confirms
+            before = self._committed(), self._ownership.confirmations
             try:
                 while self._life():
                     pass  # again, with the added partitions
@@ -207,7 +206,7 @@ class Runner:
                 cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
                 if cut:  # only a dead letter can be too large: its input plus headers
                     self._largest_dead_letter = CUT_BYTES
-                if (self._committed(), self._confirms) != before:
+                if (self._committed(), self._ownership.confirmations) != before:
                     failures = tries = 0
                 tries += 1
                 failures += self._drain or not isinstance(error, NoAnswerError)
@@ -415,12 +414,8 @@ class Runner:
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)
-                self._ownership.idle = True
-                if self._ownership.due:
-                    with self._keeping(due, live, writer):
-                        owner.confirm(live.shard.positions)
-                    self._confirms += 1
-                    self._ownership.proven()
+                with self._keeping(due, live, writer):
+                    self._ownership.confirm_if_due(owner, live.shard.positions)
                 continue
             self._ownership.idle = False
             if guard.suspicious:
