@@ -69,7 +69,7 @@ class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     has written it, and without its meaning the model would be another one."""
 
 
-class StoredFile(_Stored):
+class StoredFile(_Stored, frozen=True):
     """A file in the journal: its hash and size, and the number of journal records that hold it, see
     `consumers.journal.model_parts`."""
 
@@ -78,7 +78,7 @@ class StoredFile(_Stored):
     parts: int
 
 
-class ImportedModel(StoredFile):
+class ImportedModel(StoredFile, frozen=True):
     """The model with which a journal began: its file, its fingerprint, and where it comes from."""
 
     fingerprint: str
@@ -104,7 +104,7 @@ class ImportedModel(StoredFile):
         return found if isinstance(found, int) else 0
 
 
-class History(_Stored):
+class History(_Stored, frozen=True):
     """What the model of record 0 learned before it, see `headwater backfill`.
 
     `manifest` is the file that lists the splits of the history, and `waiting` the one with the
@@ -121,7 +121,7 @@ class History(_Stored):
     time: int | None
 
 
-class MovedFrom(_Stored):
+class MovedFrom(_Stored, frozen=True):
     """The shards of which the shards of a journal were made, see `headwater reshard`.
 
     `journal` is their journal, and `shards` how many they were. They have published the predictions
@@ -133,7 +133,7 @@ class MovedFrom(_Stored):
     last: int
 
 
-class IdentityRecord(_Stored, tag="identity", tag_field="kind"):
+class IdentityRecord(_Stored, frozen=True, tag="identity", tag_field="kind"):
     """Journal record 0: the identity of the service. It never changes.
 
     `identity` is the part of the configuration that decides what is learned. `fields` is the
@@ -194,7 +194,7 @@ class IdentityRecord(_Stored, tag="identity", tag_field="kind"):
         return msgspec.structs.replace(self, identity=identity, relearned=relearned)
 
 
-class Range(_Stored, array_like=True):
+class Range(_Stored, frozen=True, array_like=True):
     """Records of one partition: offsets from `first` to `end` - 1, their count and checksum."""
 
     topic: str
@@ -205,7 +205,7 @@ class Range(_Stored, array_like=True):
     crc32: int
 
 
-class CommitRecord(_Stored, tag="batch", tag_field="kind", omit_defaults=True):
+class CommitRecord(_Stored, frozen=True, tag="batch", tag_field="kind", omit_defaults=True):
     """One commit. It also holds all other decisions, so that a replay repeats it.
 
     `now` is the wall clock in ms. `skips` are the records (topic, partition, offset, reason) that
@@ -244,7 +244,7 @@ class CommitRecord(_Stored, tag="batch", tag_field="kind", omit_defaults=True):
     max_rows: int = 0
 
 
-class RollbackRecord(_Stored, tag="reset", tag_field="kind", omit_defaults=True):
+class RollbackRecord(_Stored, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
     """A rollback: from here on the shard has the state after record `to`.
 
     The records between are removed from the model's history. Their input stays consumed, their
@@ -259,7 +259,7 @@ class RollbackRecord(_Stored, tag="reset", tag_field="kind", omit_defaults=True)
     settings: int = 0
 
 
-class ChallengersRecord(_Stored, tag="roster", tag_field="kind", omit_defaults=True):
+class ChallengersRecord(_Stored, frozen=True, tag="roster", tag_field="kind", omit_defaults=True):
     """The challengers from here on, name to configuration. New challengers start empty.
 
     `threshold` is the e-value at which a challenger is promoted, None for never. `champion` is the
@@ -277,7 +277,7 @@ class ChallengersRecord(_Stored, tag="roster", tag_field="kind", omit_defaults=T
     settings: int = 0
 
 
-class InputsRecord(_Stored, tag="inputs", tag_field="kind", omit_defaults=True):
+class InputsRecord(_Stored, frozen=True, tag="inputs", tag_field="kind", omit_defaults=True):
     """The inputs changed: partitions were added, or a topic was recreated.
 
     `starts` is where reading continues, for partitions that are new or restart. `gone` are
@@ -295,7 +295,7 @@ class InputsRecord(_Stored, tag="inputs", tag_field="kind", omit_defaults=True):
     settings: int = 0
 
 
-class SchemasRecord(_Stored, tag="schemas", tag_field="kind", omit_defaults=True):
+class SchemasRecord(_Stored, frozen=True, tag="schemas", tag_field="kind", omit_defaults=True):
     """Schemas of the registry, by id, that the records after it may have.
 
     A commit is processed only when the journal has every schema of its records that the registry
@@ -309,7 +309,7 @@ class SchemasRecord(_Stored, tag="schemas", tag_field="kind", omit_defaults=True
     settings: int = 0
 
 
-class PeerStatistics(_Stored, array_like=True):
+class PeerStatistics(_Stored, frozen=True, array_like=True):
     """The statistics that another shard has published: a file in its partition of the mix topic,
     in the records with offsets from `first` to `end` - 1."""
 
@@ -319,7 +319,7 @@ class PeerStatistics(_Stored, array_like=True):
     file: StoredFile
 
 
-class MixRecord(_Stored, tag="mix", tag_field="kind", omit_defaults=True):
+class MixRecord(_Stored, frozen=True, tag="mix", tag_field="kind", omit_defaults=True):
     """From here on the shard predicts with these statistics of other shards, and with those of the
     shards that earlier records name.
 
@@ -334,7 +334,7 @@ class MixRecord(_Stored, tag="mix", tag_field="kind", omit_defaults=True):
     settings: int = 0
 
 
-class RelearnRecord(_Stored, tag="relearn", tag_field="kind"):
+class RelearnRecord(_Stored, frozen=True, tag="relearn", tag_field="kind"):
     """New settings: from here on the shard is one that has had them since record 0.
 
     `identity` replaces that of record 0. A replay to this record or a later one processes all
@@ -350,7 +350,7 @@ class RelearnRecord(_Stored, tag="relearn", tag_field="kind"):
     reason: str = ""
 
 
-class MovedRecord(_Stored, tag="moved", tag_field="kind", omit_defaults=True):
+class MovedRecord(_Stored, frozen=True, tag="moved", tag_field="kind", omit_defaults=True):
     """The last record of a journal: the service continues with `shards` shards in another journal.
 
     `chain` is that of the previous record.

@@ -29,7 +29,10 @@ from consumers.journal.records import (
     SchemasRecord,
     StoredFile,
 )
+from consumers.service import recovery
 from consumers.shard.outcome import OutputShape
+from consumers.snapshots.origin import versions
+from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing
 
 IDENTITY = IdentityRecord("n", 0, {}, [("a", "text")], [], "b")
@@ -107,3 +110,20 @@ def test_start_in_the_journal_of_a_newer_version_fences_nobody(make_service, new
         service.run()
     owner.confirm({})
     assert service.predictions() == []
+
+
+def test_snapshot_of_a_newer_version_is_not_used(make_service, monkeypatch) -> None:
+    """This version might take a part of its state for the whole. The journal is replayed."""
+    service = make_service()
+    fill(service.log, phishing(40))
+    monkeypatch.setattr(recovery, "versions", lambda: {**versions(), "headwater": "99.0.0"})
+    service.run()
+    monkeypatch.undo()
+    config = service.config()
+    found, (end,) = recovery.sources(config, service.log), service.ends("svc-journal")
+    live = recovery.rebuild(config, service.log, found, open_store(config), end=end)
+
+    assert service.snapshots() != []
+    assert live.loaded is None
+    assert any("of a newer version: headwater 99.0.0" in why for why in live.refused)
+    assert live.shard.fingerprint() == service.fingerprint()
