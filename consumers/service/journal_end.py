@@ -22,6 +22,7 @@ from consumers.transports.protocol import Log
 
 __all__ = ["check_end", "check_journal", "check_open", "moved_away"]
 
+BEGINNING = 4  # offsets among which record 0 is: on Kafka commits may have been aborted before it
 PAUSE_SECONDS = 1.0  # longer than a broker takes to show all parts of a commit
 
 
@@ -60,19 +61,24 @@ def check_end(
 
 
 def check_open(log: Log, journal: Partition) -> None:
-    """Check that the service has not been moved to another number of shards, in another journal.
+    """Check that the service has not been moved to another number of shards, in another journal,
+    and that no newer version writes this one.
 
     A process checks this before it becomes the owner, because that would fence the new shard of the
-    same number.
+    same number, or the newer version.
 
     Raises
     ------
     ConfigError
-        It has.
+        It has been moved.
+    JournalFormatError
+        The first or the last records are of a newer version.
     """
     first = log.beginning_offsets([journal])[journal]
     end = log.end_offsets([journal])[journal]
-    _check_open(RemainingJournal(log, journal, first, end, 0))
+    left = RemainingJournal(log, journal, first, end, 0)
+    left.last(min(end, first + BEGINNING))
+    _check_open(left)
 
 
 def _check_open(left: RemainingJournal) -> None:

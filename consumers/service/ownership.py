@@ -54,7 +54,6 @@ class Ownership:
 
     def confirm_if_due(self, owner: Owner, positions: Mapping[Partition, int]) -> None:
         """Ask the log, without records to commit; the owner's errors."""
-        self.idle = True
         if self.due:
             owner.confirm(positions)
             self.confirmations += 1

@@ -255,6 +255,7 @@ class Runner:
         if self._stop.is_set():  # also where the process that started this one has ended
             return False
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
+        self._ownership.proven()
         if owner.fenced:
             log.warning(
                 "shard %d of %s belonged to process %s, which still runs: this process has taken "
@@ -394,7 +395,6 @@ class Runner:
         trials = self._trials(found, live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
-        self._ownership.proven()
         while not self._stop.is_set():
             size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)
             with self._keeping(due, live, writer):
@@ -409,6 +409,7 @@ class Runner:
                 self._mix(mixer, mix, live, clock)
                 due.mixed()
             self._show(live, found, ends, uncommitted)
+            self._ownership.idle = batch is None
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break
@@ -417,7 +418,6 @@ class Runner:
                 with self._keeping(due, live, writer):
                     self._ownership.confirm_if_due(owner, live.shard.positions)
                 continue
-            self._ownership.idle = False
             if guard.suspicious:
                 self._health = Health("starting", "records are tried in child processes first")
             for piece, skips in pieces(batch, clock, live, guard, trials):

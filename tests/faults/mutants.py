@@ -52,6 +52,7 @@ SQLITE = "tests/transports/test_sqlite_batches.py"
 KEY_FILES = "tests/consumers/snapshots/test_key_files.py"
 DUE = "tests/consumers/service/test_pace.py"
 MIXES = "tests/consumers/service/test_mix.py"
+NEWER = "tests/consumers/journal/test_newer_versions.py"
 FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -141,6 +142,54 @@ MUTANTS = (
         "if future.exception is not None:",
         "if False:",
         (f"{GUARDS}::test_record_without_an_acknowledgement_is_an_error",),
+    ),
+    Mutant(
+        "the end of a transaction is sent once",
+        "consumers/transports/kafka/producer.py",
+        "if isinstance(answer, KafkaConnectionError):",
+        "if False:",
+        (
+            "tests/transports/test_kafka_producer.py::"
+            "test_end_of_a_transaction_is_not_sent_again_after_a_lost_connection",
+        ),
+    ),
+    Mutant(
+        "an idle process is ready only as long as the log confirms its ownership",
+        "consumers/service/runner.py",
+        "if now.looping and (doubt := self._ownership.doubt):",
+        "if False and (doubt := self._ownership.doubt):",
+        (
+            "tests/consumers/service/test_ownership.py::"
+            "test_idle_process_is_not_ready_while_the_log_does_not_say_that_it_owns_the_shard",
+        ),
+    ),
+    Mutant(
+        "fields of a newer journal are not left out",
+        "consumers/journal/records.py",
+        "class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):",
+        "class _Stored(msgspec.Struct, frozen=True):",
+        (f"{NEWER}::test_record_with_something_of_a_newer_version_is_refused",),
+    ),
+    Mutant(
+        "rules of a newer journal are not taken for ours",
+        "consumers/journal/records.py",
+        "        if number > newest:\n",
+        "        if False:\n",
+        (f"{NEWER}::test_journal_with_rules_of_a_newer_version_is_refused",),
+    ),
+    Mutant(
+        "an older version does not fence a newer one",
+        "consumers/service/journal_end.py",
+        "    left.last(min(end, first + BEGINNING))\n",
+        "",
+        (f"{NEWER}::test_start_in_the_journal_of_a_newer_version_fences_nobody",),
+    ),
+    Mutant(
+        "a snapshot of a newer version is not loaded",
+        LOCATE,
+        "        return newer(about) or self.left.objection(about)\n",
+        "        return self.left.objection(about)\n",
+        (f"{NEWER}::test_snapshot_of_a_newer_version_is_not_used",),
     ),
     Mutant(
         "every commit has the offsets",

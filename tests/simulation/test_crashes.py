@@ -134,7 +134,7 @@ def on_disk(tmp_path_factory) -> Told:
     return told
 
 
-@example(seed=2)  # damages the file of the keys
+@example(seed=3)  # damages the file of the keys
 @seeds(0.02)
 def test_keys_on_disk_in_a_failing_world_say_what_those_in_memory_would_have(
     seed, on_disk, tmp_path_factory
@@ -145,7 +145,7 @@ def test_keys_on_disk_in_a_failing_world_say_what_those_in_memory_would_have(
     told = World(seed, directory, **KEYED, chances=DEADLY, on_disk=True).run()
 
     assert violations(told, on_disk) == []
-    assert told.faults["damaged keys"] > 0 or seed != 2
+    assert told.faults["damaged keys"] > 0 or seed != 3
 
 
 DRIFT = """

@@ -25,7 +25,7 @@ LATE = {
     "undelivered": 0.03,
     "unacknowledged": 0.02,
 }
-TEARING = [3, 8, 28, *range(40)]  # seeds, of which some tear a transaction
+TEARING = [3, 28, 38, *range(60)]  # seeds, of which some tear a transaction
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,13 +64,12 @@ def first_wrong(directory, expected: Told, protocol: str, seeds: list[int]) -> l
 
 
 @pytest.mark.parametrize("protocol", [UNVERIFIED, VERIFIED])
-def test_client_that_sends_the_end_again_doubles_predictions(protocol, expected, tmp_path) -> None:
-    """A late copy commits predictions without their journal record, so they are made again. None
-    is lost, because the journal decides what was consumed."""
+def test_client_that_sends_the_end_again_tears_commits(protocol, expected, tmp_path) -> None:
+    """A late copy commits what is there of the next commit: predictions without their journal
+    record are made again, and a journal record without some of its predictions loses them."""
     found = first_wrong(tmp_path, expected, protocol, TEARING)
 
-    assert any("doubled" in line for line in found)
-    assert not any("missing" in line for line in found)
+    assert any("missing" in line or "doubled" in line for line in found)
 
 
 def test_client_that_sends_the_end_again_does_no_harm_where_transactions_are_numbered(

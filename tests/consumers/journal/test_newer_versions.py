@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from consumers.base.errors import JournalFormatError
+from consumers.base.records import Outgoing
 from consumers.codecs.schemas import StoredSchema
 from consumers.journal import records as journal
 from consumers.journal.records import (
@@ -28,7 +29,11 @@ from consumers.journal.records import (
     SchemasRecord,
     StoredFile,
 )
+from consumers.service import recovery
 from consumers.shard.outcome import OutputShape
+from consumers.snapshots.origin import versions
+from consumers.snapshots.store import open_store
+from tests.consumers.feeds import fill, phishing
 
 IDENTITY = IdentityRecord("n", 0, {}, [("a", "text")], [], "b")
 ENTRIES = (
@@ -87,3 +92,38 @@ def test_journal_with_rules_of_a_newer_version_is_refused(rule) -> None:
     assert getattr(newest, rule) == 1
     with pytest.raises(JournalFormatError, match=f"{rule} rules up to number .* start that"):
         journal.decode(journal.encode(newer))
+
+
+@pytest.mark.parametrize("newest", [0, -1], ids=["first record", "last record"])
+def test_start_in_the_journal_of_a_newer_version_fences_nobody(make_service, newest) -> None:
+    """The newer one goes on."""
+    service = make_service()
+    fill(service.log, phishing(10))
+    commits = [CommitRecord(n, 0, [], 0, 0) for n in range(1, 100)]
+    entries = [msgspec.to_builtins(each) for each in (IDENTITY, *commits)]
+    entries[newest] |= {"merge": 99} if newest == 0 else {"of_a_newer_version": 1}
+    values = map(msgspec.json.encode, entries)
+    service.log.append([Outgoing("svc-journal", b"%d" % n, v) for n, v in enumerate(values)])
+    owner = service.log.owner("svc", 0, [])
+
+    with pytest.raises(JournalFormatError, match="newer version"):
+        service.run()
+    owner.confirm({})
+    assert service.predictions() == []
+
+
+def test_snapshot_of_a_newer_version_is_not_used(make_service, monkeypatch) -> None:
+    """This version might take a part of its state for the whole. The journal is replayed."""
+    service = make_service()
+    fill(service.log, phishing(40))
+    monkeypatch.setattr(recovery, "versions", lambda: {**versions(), "headwater": "99.0.0"})
+    service.run()
+    monkeypatch.undo()
+    config = service.config()
+    found, (end,) = recovery.sources(config, service.log), service.ends("svc-journal")
+    live = recovery.rebuild(config, service.log, found, open_store(config), end=end)
+
+    assert service.snapshots() != []
+    assert live.loaded is None
+    assert any("of a newer version: headwater 99.0.0" in why for why in live.refused)
+    assert live.shard.fingerprint() == service.fingerprint()
