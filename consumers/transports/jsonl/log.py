@@ -148,8 +148,9 @@ class PartitionFile:
             fcntl.flock(file, fcntl.LOCK_EX)
             first = self.end()
             rest = os.pread(file, len(_OURS), self._complete)
+            known = rest.partition(b"\0")[0]  # a loss of power may leave zeros
             begin = b""
-            if rest and (_OURS.startswith(rest) or rest.startswith(_OURS)):
+            if rest and (_OURS.startswith(known) or known.startswith(_OURS)):
                 os.ftruncate(file, self._complete)  # the write before it crashed, never confirmed
             elif rest:  # another program did not write its newline
                 begin, first = b"\n", first + 1
