@@ -181,6 +181,7 @@ class _Directory:
         self._files: dict[Partition, PartitionFile] = {}
         with self.faults(), suppress(FileExistsError):
             os.mkdir(root, 0o700)
+            _sync(root.parent)
         if not os.path.isdir(root):
             raise TransportError(f"expected a directory in {self.url}, it is a file: give another")
 
@@ -240,7 +241,10 @@ class _Directory:
                 return
             fresh.mkdir(0o700)
             try:
-                (fresh / "id").write_text(f"{uuid4().hex}\n")
+                with open(fresh / "id", "w", encoding="ascii") as file:
+                    file.write(f"{uuid4().hex}\n")
+                    file.flush()
+                    os.fsync(file.fileno())
                 for number in range(partitions):
                     (fresh / f"{number}.jsonl").touch(0o600)
                 _sync(fresh)
