@@ -153,6 +153,17 @@ def test_write_after_a_crash_removes_the_torn_line(log: JsonLinesLog, file: Path
         assert values(log) == [b"first", b"next"]
 
 
+def test_write_after_a_loss_of_power_removes_zeros(log: JsonLinesLog, file: Path) -> None:
+    """Some file systems know the new length of a file before its bytes: the rest is zeros."""
+    log.append([Outgoing("feed", None, b"first")])
+    whole, line = file.read_bytes(), encode(1, Row(5, b"k", b"torn"))
+    for length in range(len(line)):
+        file.write_bytes(whole + line[:length] + bytes(len(line) - length))
+        log.append([Outgoing("feed", None, b"next")])
+
+        assert values(log) == [b"first", b"next"]
+
+
 @pytest.mark.parametrize("room", [0, 1, 30, 90])
 def test_write_that_fails_leaves_no_part_of_a_line(log, file: Path, monkeypatch, room) -> None:
     """Another program's next line is a record of its own, also after the disk was full."""

@@ -148,8 +148,9 @@ class PartitionFile:
             fcntl.flock(file, fcntl.LOCK_EX)
             first = self.end()
             rest = os.pread(file, len(_OURS), self._complete)
+            known = rest.partition(b"\0")[0]  # a loss of power may leave zeros
             begin = b""
-            if rest and (_OURS.startswith(rest) or rest.startswith(_OURS)):
+            if rest and (_OURS.startswith(known) or known.startswith(_OURS)):
                 os.ftruncate(file, self._complete)  # the write before it crashed, never confirmed
             elif rest:  # another program did not write its newline
                 begin, first = b"\n", first + 1
@@ -180,6 +181,7 @@ class _Directory:
         self._files: dict[Partition, PartitionFile] = {}
         with self.faults(), suppress(FileExistsError):
             os.mkdir(root, 0o700)
+            _sync(root.parent)
         if not os.path.isdir(root):
             raise TransportError(f"expected a directory in {self.url}, it is a file: give another")
 
@@ -239,7 +241,10 @@ class _Directory:
                 return
             fresh.mkdir(0o700)
             try:
-                (fresh / "id").write_text(f"{uuid4().hex}\n")
+                with open(fresh / "id", "w", encoding="ascii") as file:
+                    file.write(f"{uuid4().hex}\n")
+                    file.flush()
+                    os.fsync(file.fileno())
                 for number in range(partitions):
                     (fresh / f"{number}.jsonl").touch(0o600)
                 _sync(fresh)

@@ -1,0 +1,1 @@
+"""Random configurations of whole services: killed, cut off from power, and compared with a twin."""
