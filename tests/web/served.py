@@ -17,6 +17,7 @@ from consumers.base.health import Health
 from consumers.base.records import Outgoing
 from consumers.commands.run import served
 from consumers.config import parse
+from consumers.service.ownership import Ownership
 from consumers.service.runner import Runner
 from consumers.shard.views import PublishedPrediction
 from consumers.web.status_feed import StatusFeed
@@ -84,6 +85,7 @@ def serving_of(host: str, more: str, directory: Path) -> Iterator[str]:
     runner.registry = CollectorRegistry()
     runner._health, runner._shard, runner._config = Health("live"), 0, config
     runner._turned, runner._max_idle = time.monotonic(), 300.0
+    runner._ownership = Ownership(time.monotonic)
     runner.status_feed = StatusFeed(time.time, lambda: Health("live"))
     runner.status_feed.recovered(view())
     place = ((name, value) for name, value in DEAD.items())

@@ -116,6 +116,7 @@ def told(plan: Plan, join: LabelJoin) -> tuple[object, ...]:
         plan.rejected,
         plan.refused,
         plan.correction,
+        plan.corrected,
     )
 
 
