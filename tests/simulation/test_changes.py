@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,19 +14,11 @@ from consumers.service.crash_guard import CrashGuard
 from tests.seed import seeds
 from tests.simulation.changes import ChangingWorld, undisturbed, wrong
 from tests.simulation.weather import until_all
+from tests.simulation.world import SMALL
 
 # Seeds whose worlds have every kind of change; further ones where the code has moved on.
 SHOWING = [8, 6, 4, 0, *range(16)]
 FINDING = [0, 3, *range(12)]  # seeds, of which some finds each rule that is taken out
-SMALL = {"records": 60, "commits": 12}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

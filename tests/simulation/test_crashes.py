@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,25 +14,10 @@ from consumers.transports.kafka.owner import KafkaOwner
 from tests.seed import seeds
 from tests.simulation.client import LIES
 from tests.simulation.weather import CALM, DEADLY, STORMY, until_all
-from tests.simulation.world import KEYED, Told, World, violations
+from tests.simulation.world import KEYED, SMALL, Told, World, violations
 
 # Seeds whose worlds have every kind of fault; further ones where the code has moved on.
 SHOWING = [81, 73, 30, 3, 32, 52, 61, *range(100)]
-SMALL = {"records": 60, "commits": 12}  # a short life, but the seed decides as much
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns, and there are thousands."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What an undisturbed service writes."""
-    return World(0, tmp_path_factory.mktemp("undisturbed"), **SMALL, chances=CALM).run()
 
 
 @seeds(0.25)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +12,9 @@ from consumers.transports.kafka.owner import KafkaOwner
 from tests.seed import seeds
 from tests.simulation.crowd import CROWDED, Crowd
 from tests.simulation.weather import CALM
-from tests.simulation.world import Told, violations
+from tests.simulation.world import SMALL, Told, violations
 
-SMALL = {"records": 60, "commits": 12}
 SEEDS = range(20)  # of which some finds each rule that is taken out
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,10 @@ from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka.log import KafkaLog
 from tests.seed import seeds
-from tests.simulation.weather import CALM, until_all
-from tests.simulation.world import OPTIONS, OUTPUTS, Told, World
+from tests.simulation.weather import until_all
+from tests.simulation.world import OPTIONS, OUTPUTS, SMALL, Told, World
 
 SHOWING = [1, 9, *range(60)]  # seeds that show both ends; further ones where the code moved on
-SMALL = {"records": 60, "commits": 12}
 JOURNAL = TopicPartition("svc-journal", 0)
 
 
@@ -76,12 +75,6 @@ def _at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(inputs, "PAUSE_SECONDS", 0.0)
         yield
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory) -> Told:
-    """What an undisturbed service writes."""
-    return World(0, tmp_path_factory.mktemp("calm"), **SMALL, chances=CALM).run()
 
 
 @seeds(0.2)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from consumers.base.errors import TransportError
@@ -12,17 +9,7 @@ from consumers.transports.kafka.inputs import KafkaInputs
 from consumers.transports.kafka.owner import KafkaOwner
 from tests.simulation.crowd import Crowd
 from tests.simulation.weather import LIVELY
-from tests.simulation.world import World
-
-SMALL = {"records": 60, "commits": 12}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
+from tests.simulation.world import SMALL, World
 
 
 def waits_for_markers(monkeypatch: pytest.MonkeyPatch) -> None:

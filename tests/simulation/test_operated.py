@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from consumers.base.records import Partition
 from consumers.journal.records import CommitRecord
@@ -17,18 +13,10 @@ from consumers.timetravel import rollback
 from tests.seed import seeds
 from tests.simulation.operated import Operated
 from tests.simulation.weather import until_all
+from tests.simulation.world import SMALL
 
 SHOWING = [0, 1, *range(60)]  # seeds that show each command; further ones where the code moved on
 FEW = [41, *range(85, 185)]  # the first that finds what is taken out ends it
-SMALL = {"records": 60, "commits": 12}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns, and there are thousands."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @seeds(0.1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import strategies as st
@@ -12,10 +10,9 @@ from hypothesis import strategies as st
 from tests.seed import seeds
 from tests.simulation.broker import NUMBERED, PROTOCOLS, UNVERIFIED, VERIFIED
 from tests.simulation.client import AGAIN, LIES
-from tests.simulation.weather import CALM, STORMY
-from tests.simulation.world import Told, World, violations
+from tests.simulation.weather import STORMY
+from tests.simulation.world import SMALL, Told, World, violations
 
-SMALL = {"records": 60, "commits": 12}
 # Requests that come late, and failures in the transaction that they come into.
 LATE = {
     **STORMY,
@@ -26,20 +23,6 @@ LATE = {
     "unacknowledged": 0.02,
 }
 TEARING = [3, 28, 38, *range(60)]  # seeds, of which some tear a transaction
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns, and there are thousands."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What an undisturbed service writes."""
-    return World(0, tmp_path_factory.mktemp("undisturbed"), **SMALL, chances=CALM).run()
 
 
 @seeds(0.05, protocol=st.sampled_from(PROTOCOLS))

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
-
-import pytest
 
 from consumers.service import replay
 from tests.seed import seeds
 from tests.simulation.relearned import Relearning
 from tests.simulation.weather import until_all
+from tests.simulation.world import SMALL
 
 SHOWING = [1, 5, 6, *range(40)]  # seeds in which the service goes on while an operator compares
 FEW = range(4, 44)  # seeds, among which some find what is broken; the first that does ends it
-SMALL = {"records": 60, "commits": 12}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns, and there are thousands."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @seeds(0.01)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
-
-import pytest
 
 from tests.seed import seeds
 from tests.simulation.swarm import FEATURES, found, swarm
 from tests.simulation.weather import STORMY
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @seeds(0.1)

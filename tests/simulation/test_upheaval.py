@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from consumers.service.inputs import LogWatch
 from tests.seed import seeds
 from tests.simulation.upheaval import CHANGES, RESTLESS, Upheaval
 from tests.simulation.weather import until_all
+from tests.simulation.world import SMALL
 
 SHOWING = [
     31,
@@ -22,16 +21,7 @@ SHOWING = [
     *range(40),
 ]  # seeds that show each change; further ones where the code moved on
 FINDING = [0, 4, 7, 25, *range(75)]  # seeds, of which some finds each guard that is taken out
-SMALL = {"records": 60, "commits": 12}
 OFTEN = {**RESTLESS, "changed": 0.03}  # so that a few seeds are enough
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns, and there are thousands."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @seeds(0.1)

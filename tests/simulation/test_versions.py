@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,27 +13,12 @@ from consumers.journal import records
 from consumers.snapshots import locate
 from tests.seed import seeds
 from tests.simulation.versions import WAYS, Versions
-from tests.simulation.weather import CALM, STORMY
-from tests.simulation.world import Told, World, violations
+from tests.simulation.weather import STORMY
+from tests.simulation.world import SMALL, Told, violations
 
-SMALL = {"records": 60, "commits": 12}
 # Lives are short, so that versions take turns.
 OFTEN = {**STORMY, "died": 0.02, "succeeded": 0.005, "snapshot_unwritten": 0.0}
 SEEDS = range(24)  # of which each way has some
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    """Each failure warns."""
-    logging.disable(logging.ERROR)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What an undisturbed service writes."""
-    return World(0, tmp_path_factory.mktemp("undisturbed"), **SMALL, chances=CALM).run()
 
 
 def found_by(seed: int, directory: Path, expected: Told) -> list[str]:

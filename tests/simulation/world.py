@@ -46,10 +46,12 @@ from tests.simulation.broker import START, VERIFIED, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
 from tests.simulation.weather import STORMY, DiedError, HungError, StuckError, Weather
 
-__all__ = ["COMMITS", "KEYED", "RECORDS", "Told", "World", "violations"]
+__all__ = ["COMMITS", "KEYED", "RECORDS", "SMALL", "Told", "World", "violations"]
 
 RECORDS = 300
 COMMITS = 50
+# A short life, but the seed decides as much.
+SMALL: Mapping[str, Any] = {"records": 60, "commits": 12}
 LIVES = 300  # of a service, before it is clear that it gets nowhere
 FUTURE = int(START * 1000) + 12 * 3_600_000  # inputs take it as a timestamp, outputs do not
 DELAY = 30
