@@ -9,18 +9,8 @@ from stream.lazy import lazy
 from stream.learner.names import ROOMS
 
 if TYPE_CHECKING:
-    from stream.bayes import (
-        BernoulliNB,
-        CategoricalBayes,
-        CategoricalNB,
-        ComplementNB,
-        GaussianBayes,
-        GaussianNB,
-        MixedBayes,
-        MixedNB,
-        MultinomialNB,
-        PoissonNB,
-    )
+    from stream import bayes
+    from stream.bayes import *  # noqa: F403  a learner is listed once, in its room
     from stream.compat import RiverClassifier
     from stream.data.block import Block, Op, Rows
     from stream.data.schema import Field, Label, Schema
@@ -41,31 +31,21 @@ if TYPE_CHECKING:
     from stream.neighbors import KNNClassifier
 
 __all__ = [
-    "BernoulliNB",
     "Block",
     "Calibrated",
-    "CategoricalBayes",
-    "CategoricalNB",
-    "ComplementNB",
     "Explanation",
     "Field",
-    "GaussianBayes",
-    "GaussianNB",
     "InvalidRecordError",
     "KNNClassifier",
     "Label",
     "Learner",
     "LinearView",
     "LogisticRegression",
-    "MixedBayes",
-    "MixedNB",
     "Mixture",
-    "MultinomialNB",
     "NotLearnedError",
     "NotSupportedError",
     "Op",
     "PerKeyNB",
-    "PoissonNB",
     "Predictions",
     "RiverClassifier",
     "Rows",
@@ -76,6 +56,10 @@ __all__ = [
     "StateError",
     "StreamError",
 ]
+if TYPE_CHECKING:
+    __all__ += bayes.__all__
+else:
+    __all__ += ROOMS["bayes"]  # the same, without loading it
 
 __getattr__, __dir__ = lazy(
     __name__,
