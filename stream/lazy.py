@@ -1,7 +1,7 @@
 """Names of a package that are loaded when they are used (PEP 562), so that importing it is cheap.
 
 Rule: a command imports only what it uses. `__all__` lists the names, and type checkers read the
-imports beside it. No name is that of a file of the package, because importing the file would
+imports beside it. A name differs from those of the package's files: the import of a file would
 replace it.
 """
 

@@ -382,6 +382,12 @@ def nobody() -> Iterator[str]:
         yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    """A program of Python that ends with 0, in a process of its own."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+
+
 @pytest.mark.parametrize("call", ["topics()", "owner('n', 0, [])"])
 def test_no_broker_is_one_line_soon(nobody, call):
     """What to do about it, and nothing of the client's own complaints."""
@@ -392,13 +398,7 @@ def test_no_broker_is_one_line_soon(nobody, call):
         "except HeadwaterError as error: print(type(error).__name__, error)\n"
     )
 
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    ended = run(program)
 
     assert ended.stdout.count("\n") == 1
     assert ended.stdout.startswith(f"NoAnswerError no Kafka broker at {nobody}; start one or")
@@ -419,13 +419,7 @@ def test_too_few_file_descriptors_are_no_error_of_the_configuration(nobody, call
         "except HeadwaterError as error: print(type(error).__name__, error.exit_code, error)\n"
     )
 
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    ended = run(program)
 
     assert ended.stdout.startswith("TransportError 1 could not connect: this process may not have")
     assert "Too many open files" in ended.stdout

@@ -273,7 +273,7 @@ class Broker:
     ) -> int:
         """Append a batch; the offset of its first record. Without a name: no transaction.
 
-        If the partition is `new`, the coordinator is told first that it is in the transaction.
+        If the partition is `new`, the coordinator first adds it to the transaction.
         """
         self._settle()
         latest = max((timestamp for timestamp, *_ in records), default=0)
