@@ -13,11 +13,11 @@ from typing import Any
 
 from consumers.base.errors import RecordError
 from consumers.codecs.values import MOST_VALUES, check_values
+from consumers.codecs.varint import read_varint, signed
 
 __all__ = ["Counter", "Shape", "shape_of"]
 
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}  # of types with one size
-_LONGEST_INTEGER = 10  # bytes of 64 bits, seven in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +198,11 @@ class _Walk:
 
     def _integer(self, at: int) -> tuple[int, int]:
         """A zigzag integer of 64 bits, and where it ends."""
-        found = 0
-        for i in range(_LONGEST_INTEGER):
-            if at + i >= len(self._payload):
-                raise _wrong("it ends too early")
-            byte = self._payload[at + i]
-            found |= (byte & 0x7F) << (7 * i)
-            if byte < 0x80:
-                found &= 2**64 - 1
-                return (found >> 1) ^ -(found & 1), at + i + 1
-        raise _wrong(f"an integer has more than {_LONGEST_INTEGER} bytes")
+        try:
+            found, at = read_varint(self._payload, at, len(self._payload))
+        except ValueError as error:
+            raise _wrong(str(error)) from None
+        return signed(found & 2**64 - 1), at
 
 
 def _wrong(why: str) -> RecordError:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from consumers.base.errors import RecordError
 from consumers.codecs.values import MOST_VALUES, check_values
+from consumers.codecs.varint import read_varint
 
 __all__ = ["MessageCounter"]
 
 _LEAST = 2  # bytes of a message in another one: its tag and its length
 _FIXED = {1: 8, 5: 4}  # bytes by wire type
 _VARINT, _SIZED, _BEGIN, _END = 0, 2, 3, 4  # other wire types
-_BITS = 64
 
 
 class _Inside(NamedTuple):
@@ -156,16 +156,10 @@ def _count(payload: bytes, at: int, kind: _Type) -> None:
 
 
 def _varint(payload: bytes, at: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, _BITS + 6, 7):
-        if at >= end:
-            break
-        byte = payload[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise _wrong("an integer does not end")
+    try:
+        return read_varint(payload, at, end)
+    except ValueError:
+        raise _wrong("an integer does not end") from None
 
 
 def _wrong(why: str) -> RecordError:

@@ -25,12 +25,14 @@ from consumers.codecs.predictions import from_records, to_records
 from consumers.codecs.protobuf_bounds import MessageCounter
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.codecs.values import json_value
+from consumers.codecs.varint import read_varint, signed
 
 __all__ = ["FORMAT", "file_of"]
 
 COMPILE_SECONDS = 60
 LONGEST_PART = 200  # bytes between two slashes in the name of a reference
 MOST_INDEXES = 16  # of a message inside messages
+LONGEST_INDEX = 5  # bytes of each
 _MAIN = "schema.proto"
 _BROUGHT = re.compile(r"google/protobuf/(?:compiler/)?[a-z0-9_]{1,50}\.proto")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -139,9 +141,8 @@ def _files(schema: StoredSchema) -> tuple[dict[str, str], str]:
     folders: set[str] = set()
     for name, _ in schema.references:
         parts = name.split("/")
-        if any(each in ("", ".", "..") or len(each.encode()) > LONGEST_PART for each in parts):
-            raise _unusable(f"a reference has the name {shortened(ValueError(repr(name)))}")
-        if "\0" in name or "\\" in name:
+        wrong = (each in ("", ".", "..") or len(each.encode()) > LONGEST_PART for each in parts)
+        if any(wrong) or "\0" in name or "\\" in name:
             raise _unusable(f"a reference has the name {shortened(ValueError(repr(name)))}")
         folders.update("/".join(parts[:i]) for i in range(1, len(parts)))
     texts = dict(schema.references)
@@ -293,16 +294,13 @@ def _indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
     """A zigzag integer, and where it ends."""
-    value = 0
-    for shift in range(0, 35, 7):
-        if at >= len(payload):
-            break
-        byte = payload[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-    raise RecordError("unparsable", "expected message indexes before the message, got other bytes")
+    try:
+        value, at = read_varint(payload, at, len(payload), LONGEST_INDEX)
+    except ValueError:
+        raise RecordError(
+            "unparsable", "expected message indexes before the message, got other bytes"
+        ) from None
+    return signed(value), at
 
 
 def _message(file: Any, indexes: tuple[int, ...]) -> Any:
