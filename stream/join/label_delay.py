@@ -7,7 +7,7 @@ the state of the join, so that they continue after a restart.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from stream.errors import StateError
@@ -111,17 +111,6 @@ class LabelDelays:
         """Count a prediction that got its label."""
         self.delays[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
         self.delay_ms += delay_ms
-
-    def labels_came(self, delays_ms: Sequence[int]) -> None:
-        """Count one such prediction for each delay."""
-        buckets = self.delays
-        for delay_ms in delays_ms:
-            buckets[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
-        self.delay_ms += sum(delays_ms)
-
-    def came_inside(self, count: int) -> None:
-        """Count predictions whose label was inside the observation."""
-        self.delays[0] += count
 
     def gave_up(self) -> None:
         """Count a prediction that will get no label."""
