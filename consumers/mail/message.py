@@ -63,17 +63,14 @@ def parameter(value: object, name: str) -> str | None:
 def _parameters(value: str) -> Iterator[tuple[str, str]]:
     """Name and value of each parameter. A semicolon in quotes does not end one."""
     held: list[str] = []
-    open_ = False
-    for piece in value.split(";"):
+    open_, pieces = False, value.split(";")
+    for number, piece in enumerate(pieces, 1):
         held.append(piece)
         open_ ^= (piece.count('"') - piece.count('\\"')) % 2 == 1
-        if not open_:
+        if not open_ or number == len(pieces):
             name, _, found = ";".join(held).partition("=")
             yield name.strip(), found.strip()
             held.clear()
-    if held:
-        name, _, found = ";".join(held).partition("=")
-        yield name.strip(), found.strip()
 
 
 def _joined(pieces: list[tuple[int, str, bool]]) -> str:
