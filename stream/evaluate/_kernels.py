@@ -33,7 +33,7 @@ from numba.extending import intrinsic
 from numpy import empty, int32, int64, true_divide, uint64
 
 from stream.kernel import kernel
-from stream.kernel._kernels import take_logs
+from stream.kernel._kernels import take_logs, whole_power
 
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
 LARGEST, SCALE = 2.0**64, 2.0**-64
@@ -246,7 +246,8 @@ def _add(
     _place(codes, measures[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
     predicted, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
     bins = calibration.reshape(calibration.size)
-    if sums[5, 1] * factor ** (end - at) < 0.5 * LARGEST:  # far from overflow, with any rounding
+    # Far from overflow, with any rounding.
+    if sums[5, 1] * whole_power(factor, end - at) < 0.5 * LARGEST:
         _count(at, 0, end - at, measures, places, predicted, base, bins, sums, factor)
         return
     for i in range(end - at):

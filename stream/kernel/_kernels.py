@@ -39,6 +39,22 @@ def scale_down(table: Any) -> None:
             table[i, j] /= LARGEST_UNIT
 
 
+@kernel
+def whole_power(x: float, n: int) -> float:
+    """x to the power n >= 0, by squaring; infinity, and no error, if it is too large.
+
+    `x ** n` has other bits when it is compiled: numba multiplies, and Python calls the library's
+    pow. These products are the same in both.
+    """
+    result = 1.0
+    while n > 0:
+        if n & 1:
+            result *= x
+        n >>= 1
+        x *= x
+    return result
+
+
 @inlined
 def logs_of(p: Any, bits: Any, power: Any) -> None:
     """Replace each p, float64 (n,) above 0 with full precision, by its logarithm.

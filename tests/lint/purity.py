@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from math import frexp
 
 from tests.lint.sources import Finding, Rules, Source, called, dotted, product
 
@@ -28,6 +29,7 @@ COMPILED = [
     "_Kernel(function, targetoptions={**OPTIONS, 'forceinline': True, '_nrt': False})",
     "_Kernel(function, targetoptions={**OPTIONS, '_nrt': False})",
 ]
+COMPILES = {"kernel", "inlined", "called"}  # the decorators of what numba compiles
 OPTIONS = {"nopython", "no_cfunc_wrapper", "forceinline", "_nrt"}
 
 
@@ -150,6 +152,41 @@ def decorators(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield file.finding(line, f"imports {what}; compile by `stream.kernel.kernel`")
 
 
+def powers(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Compiled powers have the bits of interpreted ones. Those of a power of two are exact, and
+    those whose exponent is written as a float call the library's pow in both. numba multiplies
+    for an integer, and LLVM replaces pow for many constants (decision 0142).
+    """
+    for file in sources:
+        for function in file.all(ast.FunctionDef) if "_kernels" in file.parts else ():
+            if not {*map(ast.unparse, function.decorator_list)} & COMPILES:
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+                    allowed = _same_power(node)
+                elif isinstance(node, ast.AugAssign):
+                    allowed = not isinstance(node.op, ast.Pow)
+                else:
+                    name = dotted(node.func) if isinstance(node, ast.Call) else ""
+                    allowed = name.split(".")[-1] not in ("pow", "power", "float_power")
+                if not allowed:
+                    advice = "call whole_power, multiply, or write the exponent as float(…)"
+                    text = f"{ast.unparse(node)} may have other bits when it is compiled; {advice}"
+                    yield file.finding(node.lineno, text)
+
+
+def _same_power(power: ast.BinOp) -> bool:
+    """Whether a power is the same interpreted and compiled, as far as its text shows."""
+    base, exponent = power.left, power.right
+    of_float = isinstance(exponent, ast.Call) and dotted(exponent.func) == "float"
+    of_float |= isinstance(exponent, ast.BinOp) and isinstance(exponent.op, ast.Div)
+    if isinstance(base, ast.Constant):
+        whole = isinstance(exponent, ast.Constant) and isinstance(base.value, int)
+        return not of_float and (whole or frexp(base.value)[0] == 0.5)
+    names = {node.id for node in ast.walk(exponent) if isinstance(node, ast.Name)} - {"float"}
+    return of_float and bool(names)
+
+
 def options(sources: Sequence[Source]) -> Iterator[Finding]:
     """The compiler gives all options to each kernel; fastmath and parallel change bits (I1)."""
     for file in sources:
@@ -174,5 +211,6 @@ RULES: Rules = {
     pickles: product,
     kernels: product,
     decorators: product,
+    powers: product,
     options: product,
 }

@@ -252,6 +252,37 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             ],
         ),
     ],
+    purity.powers: [
+        (
+            [
+                Source(
+                    KERNEL,
+                    "TEN = 10.0**3\n"
+                    "@kernel\n"
+                    "def f(x, n, p):\n"
+                    "    a = x**n\n"
+                    "    b = 3.0**n + x**2 + x**0.5\n"
+                    "    x **= p\n"
+                    "    c = 2.0 ** float(p) + math.pow(x, p) + np.power(x, p) + x ** (1.0 / 3.0)\n"
+                    "    d = 2.0**n + 0.5**n + 2**n + 10**15 + x ** float(p) + x ** (1.0 / p)\n"
+                    "@intrinsic\n"
+                    "def g(x): return x**2",
+                ),
+                Source("stream/bayes/b.py", "@kernel\ndef f(x): return x**2"),
+            ],
+            [
+                f"{KERNEL}:4: x ** n may have other bits when it is compiled; call whole_power",
+                f"{KERNEL}:5: 3.0 ** n may",
+                f"{KERNEL}:5: x ** 0.5 may",
+                f"{KERNEL}:5: x ** 2 may",
+                f"{KERNEL}:6: x **= p may",
+                f"{KERNEL}:7: 2.0 ** float(p) may",
+                f"{KERNEL}:7: math.pow(x, p) may",
+                f"{KERNEL}:7: np.power(x, p) may",
+                f"{KERNEL}:7: x ** (1.0 / 3.0) may",
+            ],
+        ),
+    ],
     purity.options: [
         (
             [Source(purity.COMPILER, "OPTIONS = {'nopython': True, 'fastmath': True}\n_Kernel(f)")],

@@ -72,7 +72,7 @@ def to_the_power(w: float, likelihood: Any, of_rates: Any) -> None:
     top = max(likelihood.max(), of_rates.max())
     for each in (likelihood, of_rates):
         for i in range(each.shape[0]):
-            each[i] = max((each[i] / top) ** w, TINY)
+            each[i] = max((each[i] / top) ** float(w), TINY)
 
 
 @inlined

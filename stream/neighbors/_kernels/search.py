@@ -196,7 +196,7 @@ def minkowski(q: Any, p: float, cells: Any, start: int, t: Any, total: Any, acc:
             differences(cells[j, start : start + acc.shape[0]], j, False, q, t)
             for i in range(acc.shape[0]):
                 if t[i] > 0.0:
-                    total[i] += (t[i] / acc[i]) ** p
+                    total[i] += (t[i] / acc[i]) ** float(p)
     for i in range(acc.shape[0]):
         acc[i] *= total[i] ** (1.0 / p)
 

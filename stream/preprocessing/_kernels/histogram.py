@@ -17,7 +17,7 @@ from numpy import float64, int64
 from numpy.typing import NDArray
 
 from stream.kernel import kernel
-from stream.kernel._kernels import first_not_below
+from stream.kernel._kernels import first_not_below, whole_power
 
 
 class Histogram(NamedTuple):
@@ -137,7 +137,7 @@ def worth_it(whole: Any, left: Any, right: Any, gain: float) -> bool:
     each = present(whole) * spread(whole) / total
     each -= present(left) * spread(left) / weight(left)
     each -= present(right) * spread(right) / weight(right)
-    cost = log2(total - 1.0) + log2(3.0 ** present(whole) - 2.0) - each / log(2.0)
+    cost = log2(total - 1.0) + log2(whole_power(3.0, present(whole)) - 2.0) - each / log(2.0)
     return bool(gain / log(2.0) > cost)
 
 
