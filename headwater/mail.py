@@ -7,12 +7,19 @@ and own ones are added above the first.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
 
-from consumers.mail.envelope import ENVELOPE, LARGEST, bare, fields_of, mail_key, parted
+from consumers.mail.envelope import (
+    ENVELOPE,
+    LARGEST,
+    bare,
+    fields_of,
+    mail_key,
+    mail_record,
+    parted,
+)
 
 if TYPE_CHECKING:
     from consumers.api.contract import PredictionRecord
@@ -97,17 +104,6 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     by = made.model
     model = f"{by.name}/{by.type}/{by.learned}"
     return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons))
-
-
-def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
-    """The observation of a mail, as a request has it.
-
-    Examples
-    --------
-    >>> mail_record(b"Subject: hi\\nX-Headwater: ham\\n\\n")["mail"]
-    'U3ViamVjdDogaGkKCg=='
-    """
-    return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
 
 
 def stamped(value: bytes, verdict: Verdict) -> bytes:

@@ -1,4 +1,4 @@
-"""Mails of files as records: the id, the folder and the mail in base64.
+"""Mails of files: an mbox, a Maildir, one mail a file.
 
 The service parses the mail (`[input] format = "mail"`, or `[input] mail = "mail"`), so a file gives
 the same features as a mail server.
@@ -6,7 +6,6 @@ the same features as a mail server.
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -14,7 +13,6 @@ from typing import BinaryIO
 
 from consumers.base.errors import ConfigError
 from consumers.files.file import File
-from consumers.files.format import Record
 from consumers.mail.envelope import LARGEST
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "folder_of",
     "in_maildir",
     "looks_like_mail",
-    "mail_record",
     "mails_in",
     "read_mail",
 ]
@@ -36,20 +33,6 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )  # of the first line of a mail
 FORMATS = ("eml", "maildir", "mbox")  # whose records are mails
-
-
-def mail_record(value: bytes, folder: str) -> Record:
-    """The record of a mail.
-
-    Examples
-    --------
-    >>> mail_record(b"Message-ID: <7@x.org>\\n\\n", "Junk")
-    {'id': '7@x.org', 'folder': 'Junk', 'mail': 'TWVzc2FnZS1JRDogPDdAeC5vcmc+Cgo='}
-    """
-    from consumers.mail.document import mail_id  # the only one that needs a parser
-
-    text = binascii.b2a_base64(value[:LARGEST], newline=False).decode()
-    return {"id": mail_id(value), "folder": folder, "mail": text}
 
 
 def looks_like_mail(file: File) -> str | None:

@@ -9,7 +9,6 @@ suffixes give other words, so all of them are part of the identity of a service 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from functools import cached_property
 from typing import Any
@@ -21,20 +20,14 @@ from consumers.mail.links import link_of, urls_in, word_of
 from consumers.mail.markup import read_markup
 from consumers.mail.parts import MailPart, mail_parts
 
-__all__ = ["MOST_MARKUPS", "mail_document", "mail_id"]
+__all__ = ["MOST_MARKUPS", "mail_document"]
 
 MOST_MARKUPS = 5  # HTML parts that are read
 _CHARSET = re.compile(
     r"charset\*?\s*=\s*(?:\"\s*|'\s*|[\w-]*'[\w-]*')?([\w.:+-]{1,40})", re.IGNORECASE
 )
 _SUFFIX = re.compile(r"\.(\w{1,10})\s*$")
-# An id of a record has at most 512 characters.
-_MESSAGE_ID = re.compile(
-    rb"^message-id[ \t]*:\s*<?([!-;=?-~]{1,512})>?\s*$", re.IGNORECASE | re.MULTILINE
-)
 _FIRST_WORDS = 8
-_BLANK_LINE = re.compile(rb"^\r?\n", re.MULTILINE)
-_FIRST_BYTES = 1 << 16  # of a mail, which are searched for its id
 
 
 def mail_document(value: bytes) -> dict[str, Any]:
@@ -75,22 +68,6 @@ def mail_document(value: bytes) -> dict[str, Any]:
     document["size"], document["parts"] = len(value), made.parts
     document["link_count"] = made.links
     return document
-
-
-def mail_id(value: bytes) -> str:
-    """The id of a mail without a key: its Message-ID, or a hash of its bytes.
-
-    Examples
-    --------
-    >>> mail_id(b"Subject: hi\\nMessage-Id: <7@example.org>\\n\\n")
-    '7@example.org'
-    >>> mail_id(b"hello")[:20]
-    'sha256:2cf24dba5fb0a'
-    """
-    found = _MESSAGE_ID.search(value[:_FIRST_BYTES])
-    if found is not None and not _BLANK_LINE.search(value, 0, found.start()):
-        return found[1].decode("ascii")
-    return f"sha256:{hashlib.sha256(value).hexdigest()}"
 
 
 def _bound(document: dict[str, Any], wrong: set[str]) -> None:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
-__all__ = ["ENVELOPE", "LARGEST", "bare", "fields_of", "header_of", "mail_key", "parted"]
+__all__ = [
+    "ENVELOPE",
+    "LARGEST",
+    "bare",
+    "fields_of",
+    "header_of",
+    "mail_key",
+    "mail_record",
+    "parted",
+]
 
 LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
 LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
@@ -55,6 +65,17 @@ def mail_key(value: bytes) -> str:
         hashed.update(b"%d:" % len(part) + part)
     shown = found.get(b"message-id", b"").strip(b"<>").decode("ascii", "ignore")
     return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
+
+
+def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
+    """The observation of a mail, the same on each way to a service.
+
+    Examples
+    --------
+    >>> mail_record(b"Subject: hi\\nX-Headwater: ham\\n\\n")["mail"]
+    'U3ViamVjdDogaGkKCg=='
+    """
+    return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
 
 
 def bare(value: bytes) -> bytes:

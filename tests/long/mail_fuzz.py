@@ -15,7 +15,8 @@ from collections import Counter
 from consumers.codecs.formats.mail import FORMAT
 from consumers.codecs.raw import RawDocuments
 from consumers.mail import limits
-from consumers.mail.document import mail_document, mail_id
+from consumers.mail.document import mail_document
+from consumers.mail.envelope import mail_key
 from consumers.mail.fields import FIELDS
 from tests.consumers.mail.made import damaged, hostile_markup, mail
 from tests.long.table import Row, options_of, report, say
@@ -55,7 +56,7 @@ def violations(value: bytes) -> tuple[str, float]:
     began = time.process_time()
     try:
         made = mail_document(value)
-        mail_id(value).encode()
+        mail_key(value).encode()
     except Exception as error:  # whatever it is, it is wrong
         return f"{type(error).__name__}: {error}", 0.0
     seconds = time.process_time() - began

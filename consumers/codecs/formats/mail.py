@@ -1,7 +1,6 @@
 """Raw mail as a record: RFC 5322 and MIME, as texts and numbers.
 
-A record's id is its key, or else the mail's Message-ID. In JSON a mail is base64 in the field
-`mail`.
+A record's id is its key, or else that of the mail. In JSON a mail is base64 in the field `mail`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Any
 
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
 from consumers.codecs.schemas import StoredSchema
+from consumers.mail.envelope import mail_key
 from consumers.mail.fields import FIELDS
 from consumers.mail.versions import MODULES, versions
 
@@ -44,24 +44,18 @@ def _expanded(document: Document) -> Document:
     return expanded(document, FIELD, strict)
 
 
-def _identified(value: bytes) -> str:
-    from consumers.mail.document import mail_id
-
-    return mail_id(value)
-
-
 FORMAT = WireFormat(
     name="mail",
     title="mail",
     about="raw mail (RFC 5322, MIME), whose fields are given: subject, text, links and so on; "
-    "its id is the key, or else the Message-ID",
+    "its id is the key, or else made of the mail",
     modules=MODULES,
     extra="mail",
     reader=_reader,
     writer=_writer,
     fields=FIELDS,
     versions=versions,
-    identified=_identified,
+    identified=mail_key,
     expanded=_expanded,
     field=FIELD,
 )

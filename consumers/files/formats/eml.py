@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
-from consumers.files.mails import directory_of, mail_record, read_mail
+from consumers.files.mails import directory_of, read_mail
+from consumers.mail.envelope import mail_record
 
 __all__ = ["FORMAT", "EmlReader"]
 
@@ -21,7 +22,7 @@ class EmlReader:
 
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record."""
-        yield mail_record(read_mail(self._file), directory_of(self._file, 1))
+        yield {**mail_record(read_mail(self._file)), "folder": directory_of(self._file, 1)}
 
 
 FORMAT = Format(

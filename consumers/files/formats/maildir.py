@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
-from consumers.files.mails import folder_of, in_maildir, mail_record, read_mail
+from consumers.files.mails import folder_of, in_maildir, read_mail
+from consumers.mail.envelope import mail_record
 
 __all__ = ["FORMAT", "MaildirReader"]
 
@@ -27,7 +28,7 @@ class MaildirReader:
     def records(self, wanted: Wanted) -> Iterator[Record]:
         """One record, or nothing: a Maildir has files of its server too."""
         if in_maildir(self._file):
-            yield mail_record(read_mail(self._file), folder_of(self._file))
+            yield {**mail_record(read_mail(self._file)), "folder": folder_of(self._file)}
 
 
 def delivered(file: File) -> tuple[int, str]:

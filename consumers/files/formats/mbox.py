@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from consumers.base.errors import ConfigError
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
-from consumers.files.mails import mail_record, mails_in
+from consumers.files.mails import mails_in
+from consumers.mail.envelope import mail_record
 
 __all__ = ["FORMAT", "MboxReader"]
 
@@ -34,7 +35,7 @@ class MboxReader:
         with self._file.opened() as stream:
             for value in mails_in(stream):
                 empty = False
-                yield mail_record(value, folder)
+                yield {**mail_record(value), "folder": folder}
         if empty:
             raise ConfigError(
                 f"{self._file}: expected a line that begins with 'From ', got none; give --format "

@@ -14,17 +14,18 @@ from consumers.base.errors import ConfigError
 from consumers.files.format import Options
 from consumers.files.mails import LARGEST, mails_in
 from consumers.files.source import FileSource
-from consumers.mail.document import mail_document, mail_id
+from consumers.mail.document import mail_document
+from consumers.mail.envelope import mail_key
 from tests.consumers.mail.made import mails
 
 MAILDIR = Options(format="maildir")
 
 
 def read(place: Path, options: Options | None = None) -> list[tuple[object, object, bytes]]:
-    """Id, folder and bytes of each mail."""
+    """Message-ID, folder and bytes of each mail."""
     return [
-        (record["id"], record["folder"], base64.b64decode(str(record["mail"])))
-        for record in FileSource(place, options).records()
+        (str(each["id"]).partition("#")[0], each["folder"], base64.b64decode(str(each["mail"])))
+        for each in FileSource(place, options).records()
     ]
 
 
@@ -40,7 +41,7 @@ def test_mbox_gives_what_the_standard_library_wrote(tmp_path: Path) -> None:
     found = read(tmp_path / "Junk.mbox")
 
     assert {folder for _, folder, _ in found} == {"Junk"}
-    assert [id_ for id_, _, _ in found] == [mail_id(value) for value in values]
+    assert [id_ for id_, _, _ in found] == [mail_key(value).partition("#")[0] for value in values]
     for (_, _, value), expected in zip(found, values, strict=True):
         made, wanted = mail_document(value), mail_document(expected)
         assert {**made, "size": 0} == {**wanted, "size": 0}
