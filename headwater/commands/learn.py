@@ -7,34 +7,25 @@ budget of false positives gets evidence.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from io import BytesIO
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from headwater.commands.asking import URL, FieldOption, SpamLabelOption, TokenOption, UrlOption
 from headwater.commands.asking import client as client_of
+from headwater.commands.mailboxes import DAYS, STDIN, Mail, Mailboxes, Side
 
 if TYPE_CHECKING:
     from headwater.client import Client
 
 __all__ = ["learn"]
 
-STDIN = "-"
 RETRIES = 100  # within the timeout: a service that starts is asked again
 FIRST, MOST = 1, 64  # mails of a chunk, which doubles: the first labels teach the most
 MOST_BYTES = 4 * 2**20  # of the mails of a chunk
 REMEMBERED = 1_000_000  # ids of one call, to notice a mail that comes twice
-
-
-class Mail(NamedTuple):
-    """A mail and its label."""
-
-    value: bytes
-    label: str
 
 
 class Counts(NamedTuple):
@@ -66,6 +57,10 @@ def learn(
     ham_label: Annotated[
         str, typer.Option(metavar="LABEL", help="The label of other mails; by default ham.")
     ] = "ham",
+    older_than: Annotated[
+        float, typer.Option(min=0.0, metavar="DAYS", help="Of a mailbox, only mail so old; 0: all.")
+    ] = DAYS,
+    unread: Annotated[bool, typer.Option("--unread", help="Also ham that was not read.")] = False,
     reporter: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Who calls them so, for a service with reporters."),
@@ -80,9 +75,14 @@ def learn(
     one mail, or - for stdin, which has a mail or an mbox. With --spam and --ham together, mails of
     both are learned in turn, which is better than one folder after the other.
 
+    A mailbox, which is a Maildir or an mbox with flags, gives what people have decided: ham that
+    was read, mail that is some days old, and at once spam that headwater called ham or unsure,
+    because a person has moved it. Other directories and files, and stdin, give all they have.
+
     \b
     Examples:
       headwater learn --spam ~/Maildir/.Junk --ham ~/Maildir
+      headwater learn --spam corpus/spam --ham ~/Maildir --older-than 0 --unread
       headwater learn --spam < mail    # or to correct: it was learned as ham
       headwater learn --spam --reporter ann < mail
     """
@@ -94,24 +94,25 @@ def learn(
         raise ConfigError("stdin can be given once")
     if spam_label == ham_label:
         raise ConfigError(f"expected two labels, got {spam_label!r} twice")
-    sides = [_files(spam or (), spam_label), _files(ham or (), ham_label)]
+    sides = [Side(spam or (), spam_label, spam=True), Side(ham or (), ham_label, spam=False)]
+    boxes = Mailboxes(older_than, unread)
     done = Counts({spam_label: 0, ham_label: 0})
     try:
         with client_of(url, token, timeout, RETRIES, reporter_field) as client:
-            for counts in _learned(client, sides, field, reporter, done):
+            for counts in _learned(client, boxes.mails(sides), field, reporter, done):
                 done = counts
     except HeadwaterError as error:
         if sum(done.labels.values()):
-            error.args = (f"{error}; {_summary(done)} before; run it again",)
+            error.args = (f"{error}; {_summary(done, boxes.skipped)} before; run it again",)
         raise
-    if not (sum(done.labels.values()) or done.repeated):
+    if not (sum(done.labels.values()) or done.repeated or boxes.skipped):
         raise ConfigError("expected a mail, got none; check what is given")
-    typer.echo(_summary(done))
+    typer.echo(_summary(done, boxes.skipped))
 
 
 def _learned(
     client: Client,
-    sides: Sequence[list[tuple[Path | None, str]]],
+    mails: Iterator[Mail],
     field: str,
     reporter: str | None,
     counts: Counts,
@@ -122,7 +123,7 @@ def _learned(
 
     seen: dict[str, str] = {}
     with Meter("mails sent", None) as meter:
-        for chunk in _chunks(_in_turn(sides)):
+        for chunk in _chunks(mails):
             records = {}
             for mail in chunk:
                 record = mail_record(mail.value, field)
@@ -147,13 +148,15 @@ def _learned(
             yield counts
 
 
-def _summary(counts: Counts) -> str:
+def _summary(counts: Counts, skipped: Counter[str]) -> str:
     """The counts in one line.
 
     Examples
     --------
-    >>> _summary(Counts({"spam": 2, "ham": 1_000}, both=1))
+    >>> _summary(Counts({"spam": 2, "ham": 1_000}, both=1), Counter())
     'sent: 2 as spam, 1,000 as ham; 1 came with both labels, the last one counts'
+    >>> _summary(Counts({"spam": 2, "ham": 9}), Counter({"unread": 3}))
+    'sent: 2 as spam, 9 as ham; skipped: 3 unread (--unread takes them)'
     """
     parts = [", ".join(f"{n:,} as {label}" for label, n in counts.labels.items())]
     if counts.known == 1:
@@ -164,70 +167,13 @@ def _summary(counts: Counts) -> str:
         parts.append(f"{counts.repeated:,} came twice")
     if counts.both:
         parts.append(f"{counts.both:,} came with both labels, the last one counts")
+    if skipped.total():
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items() if n)
+        how = {"unread": "--unread", "newer": "--older-than 0"}
+        ways = [way for word, way in how.items() if any(r.startswith(word) for r in skipped)]
+        takes = f" ({' and '.join(ways)} take{'s' * (len(ways) == 1)} them)" if ways else ""
+        parts.append(f"skipped: {reasons}{takes}")
     return "sent: " + "; ".join(parts)
-
-
-def _files(places: Sequence[str], label: str) -> list[tuple[Path | None, str]]:
-    """The files of some places with the label of their mails; None for stdin."""
-    from consumers.base.errors import ConfigError
-
-    out: list[tuple[Path | None, str]] = []
-    for place in places:
-        path = Path(place).expanduser()
-        if place == STDIN:
-            out.append((None, label))
-        elif path.is_dir():
-            folders = [path / name for name in ("cur", "new") if (path / name).is_dir()]
-            found = _listed(folders or [path])
-            if not found:
-                raise ConfigError(f"{place}: the directory has no mails; check the name")
-            out += [(each, label) for each in found]
-        elif path.is_file():
-            out.append((path, label))
-        else:
-            raise ConfigError(f"{place}: no such file or directory; check the name")
-    return out
-
-
-def _listed(folders: Sequence[Path]) -> list[Path]:
-    """The files of some folders, the oldest first."""
-    found = [f for folder in folders for f in folder.iterdir() if not f.name.startswith(".")]
-    return sorted((f for f in found if f.is_file()), key=lambda f: (f.stat().st_mtime, f.name))
-
-
-def _in_turn(sides: Sequence[list[tuple[Path | None, str]]]) -> Iterator[Mail]:
-    """The mails of all sides: the next one is of the side of which the least share was read."""
-    totals = [sum(f.stat().st_size if f else 1 for f, _ in side) or 1 for side in sides]
-    waiting = {n: _mails(side) for n, side in enumerate(sides)}
-    read = [0] * len(sides)
-    while waiting:
-        n = min(waiting, key=lambda n: (read[n] / totals[n], n))
-        mail = next(waiting[n], None)
-        if mail is None:
-            del waiting[n]
-            continue
-        read[n] += len(mail.value)
-        yield mail
-
-
-def _mails(files: Sequence[tuple[Path | None, str]]) -> Iterator[Mail]:
-    """The mails of some files: an mbox begins with a line `From …`."""
-    from consumers.base.errors import ConfigError
-    from consumers.files.mails import mails_in
-    from headwater.mail import LARGEST
-
-    for path, label in files:
-        try:
-            stream = BytesIO(sys.stdin.buffer.read()) if path is None else path.open("rb")
-            with stream:
-                start = stream.read(5)
-                stream.seek(0)
-                values = mails_in(stream) if start == b"From " else iter([stream.read(LARGEST)])
-                yield from (Mail(value, label) for value in values if value)
-        except FileNotFoundError:
-            continue  # a mail program has moved it meanwhile
-        except OSError as error:
-            raise ConfigError(f"{path or 'stdin'}: cannot be read ({error.strerror})") from None
 
 
 def _chunks(mails: Iterator[Mail]) -> Iterator[list[Mail]]:

@@ -73,7 +73,10 @@ def folder(path: Path, numbers: range, *, spam: bool) -> Path:
     for name in ("cur", "new", ".Other/cur"):
         (path / name).mkdir(parents=True)
     for n in numbers:
-        (path / ("cur", "new")[n % 2] / f"{n}:2,S").write_bytes(mail(n, spam=spam))
+        where = path / ("new" if spam and n % 2 else "cur")  # people leave spam unread
+        (where / f"{1_600_000_000 + n}.host:2,S").write_bytes(mail(n, spam=spam))
+    if not spam:
+        (path / "new" / "1700000000.host").write_bytes(mail(7, spam=spam))
     (path / ".Other" / "cur" / "x").write_bytes(mail(10**6, spam=not spam))
     (path / "cur" / ".hidden").write_bytes(b"x")
     return path
@@ -112,7 +115,10 @@ def test_filter_learns_folders_and_speaks(service: Living, run: Run, tmp_path: P
     budget = service.status_feed.view.budget
 
     assert (first[0], first[1]) == (2, b"unsure 0.000000\n")
-    assert (code, out) == (0, b"sent: 40 as spam, 50 as ham\n")
+    assert (code, out) == (
+        0,
+        b"sent: 40 as spam, 50 as ham; skipped: 1 unread (--unread takes them)\n",
+    )
     assert (unknown[0], unknown[1]) == (3, mail(1, spam=True))
     assert "no label 'phish', but spam, ham; give --spam-label" in unknown[2]
     assert nothing[0] == 2
