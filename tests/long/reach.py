@@ -15,7 +15,8 @@ Tests that need a broker, a browser or Spark run with `--brokers` only; so do mo
 consumers/transports/kafka, which `tests.long.mutants` takes out by hand.
 
 `--tests-from COMMIT` runs what `--all` has not caught against the tests of a commit, to see whether
-they caught more. Everything is kept in `--directory`: `--resume` continues there.
+they caught more. Files of tests that are the same now are left out. Everything is kept in
+`--directory`: `--resume` continues there.
 """
 
 from __future__ import annotations
@@ -176,10 +177,17 @@ class _Reach:
         for number in self._chosen:
             mutation = self._mutations[number]
             wanted |= set(self._room_tests.of(mutation.room, mutation.path))
+        if self._options.tests_from is not None:  # the same tests have not caught it
+            wanted = {name for name in wanted if not self._is_here(name)}
         left = sorted(wanted - set(self._tests.rows))
         left.sort(key=lambda name: -(self._tree / name).stat().st_size)
         if left:
             self._each("files without a mutation", left, self._seen)
+
+    def _is_here(self, name: str) -> bool:
+        """Whether this tree has the same file of tests as the commit that is compared with."""
+        here = ROOT / name
+        return here.exists() and here.read_bytes() == (self._tree / name).read_bytes()
 
     def _of_day(self) -> set[str] | None:
         """The tests of the day run; None if there is one run only."""
