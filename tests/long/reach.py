@@ -15,7 +15,7 @@ Tests that need a broker, a browser or Spark run with `--brokers` only; so do mo
 consumers/transports/kafka, which `tests.long.mutants` takes out by hand.
 
 `--tests-from COMMIT` runs what `--all` has not caught against the tests of a commit, to see whether
-they caught more. Files of tests that are the same now are left out. Everything is kept in
+they caught more. Tests that are the same now, word for word, are left out. Everything is kept in
 `--directory`: `--resume` continues there.
 """
 
@@ -39,7 +39,7 @@ from tests.lint.architecture import PAGE, drawn
 from tests.lint.sources import source
 from tests.long.mutant_trees import Worker
 from tests.long.mutations import ROOT, Mutation, room_files, sample
-from tests.long.room_tests import RoomTests
+from tests.long.room_tests import RoomTests, tests_in
 from tests.long.table import code_of, say
 
 TABLE = ROOT / "tests" / "long" / "reach.tsv"
@@ -143,6 +143,8 @@ class _Reach:
         self._room_tests = RoomTests(first.tree, options.brokers)
         self._all = ["--all"] if _has_two_runs(first.tree) else []
         self._day: set[str] | None = None
+        files = (ROOT / "tests").rglob("test_*.py") if options.tests_from else ()
+        self._here = {each for file in files for each in tests_in(file)}
 
     def close(self) -> None:
         """End the servers."""
@@ -178,16 +180,17 @@ class _Reach:
             mutation = self._mutations[number]
             wanted |= set(self._room_tests.of(mutation.room, mutation.path))
         if self._options.tests_from is not None:  # the same tests have not caught it
-            wanted = {name for name in wanted if not self._is_here(name)}
+            wanted = {name for name in wanted if self._changed(name)}
         left = sorted(wanted - set(self._tests.rows))
         left.sort(key=lambda name: -(self._tree / name).stat().st_size)
         if left:
             self._each("files without a mutation", left, self._seen)
 
-    def _is_here(self, name: str) -> bool:
-        """Whether this tree has the same file of tests as the commit that is compared with."""
-        here = ROOT / name
-        return here.exists() and here.read_bytes() == (self._tree / name).read_bytes()
+    def _changed(self, name: str) -> list[str]:
+        """The tests of a file of the commit that this tree does not have in the same words."""
+        return [
+            test for test, text in tests_in(self._tree / name) if (test, text) not in self._here
+        ]
 
     def _of_day(self) -> set[str] | None:
         """The tests of the day run; None if there is one run only."""
@@ -202,7 +205,10 @@ class _Reach:
         return {line for line in done.stdout.splitlines() if "::" in line}
 
     def _seen(self, worker: Worker, name: str) -> str:
-        answer = worker.look(name, [*self._all, *self._marked()])
+        chosen = (
+            [] if self._options.tests_from is None else ["-k", " or ".join(self._changed(name))]
+        )
+        answer = worker.look(name, [*self._all, *self._marked(), *chosen])
         shared: set[int] = set()
         failed, ran = set(), []
         for event in answer["events"]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-__all__ = ["RoomTests"]
+__all__ = ["RoomTests", "tests_in"]
 
 PACKAGES = ("stream", "consumers", "headwater")
 # Style, documents and long runs: they have other steps, and read the source instead of running it.
@@ -134,3 +134,10 @@ def _exports(module: str, tree: Path) -> dict[str, str]:
             else:
                 found[alias.asname or alias.name] = known.get(alias.name, source)
     return found
+
+
+def tests_in(path: Path) -> list[tuple[str, str]]:
+    """Name and syntax tree of each test of a file, with its decorators and without its layout."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)]
+    return [(node.name, ast.dump(node)) for node in nodes if node.name.startswith("test_")]
