@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from numba import njit
-from numba.core.event import install_listener, trigger_event
+from numba.core.event import trigger_event
 
 from consumers.config import parse
-from consumers.service.warm_up import _Reported, compile_kernels
+from consumers.service.warm_up import _Reported, _told, compile_kernels
 from tests.waiting import PATIENCE
 
 CONFIG = """
@@ -72,14 +72,13 @@ from consumers.base.records import Fetched, Partition
 from consumers.config import parse
 from consumers.journal.merge import Merge
 from consumers.service.warm_up import compile_kernels
-from stream.kernel.compiled import _Kernel
+from stream.kernel.tiers import kernels
 from tests.consumers.feeds import NOW, phishing, shard
 
 
 def loaded():
-    modules = [m for name, m in sys.modules.items() if name.startswith(("stream", "consumers"))]
-    every = {value for m in modules for value in vars(m).values() if isinstance(value, _Kernel)}
-    return {(k.__module__, k.__name__, str(types)) for k in every for types in k.signatures}
+    ran = [k for k in kernels() if "machine" in vars(k)]
+    return {(k.__module__, k.__name__, str(types)) for k in ran for types in k.machine.signatures}
 
 
 def cells(values):
@@ -121,7 +120,7 @@ def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
     """At the first kernel; those behind it say nothing if they take less than 10 s."""
     said: list[str] = []
 
-    with install_listener("numba:compile", _Reported(said.append, "compiling")):
+    with _told(_Reported(said.append, "compiling")):
         njit(lambda x: x + 1)(1)
         njit(lambda x: x + 2)(1)
 
@@ -141,7 +140,7 @@ def test_compilation_that_takes_long_says_so_every_10_seconds() -> None:
                 kernel(part)
             now += seconds
 
-    with install_listener("numba:compile", listener):
+    with _told(listener):
         kernel(6.0)
         now += 1000.0
         kernel(6.0)
