@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
+from ctypes import string_at
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np import arrayobj
-from numpy import int64, uint64
+from numpy import frombuffer, int64, uint8, uint64
 
-from stream.kernel import kernel
+from stream.kernel import intrinsic, kernel, machine
 
 __all__ = ["copy_bytes", "pack", "pack_parts", "signed", "unsigned"]
 
 
-@intrinsic
+def _part(data: Any, at: int, count: int) -> slice:
+    """`count` bytes from `at` of data, uint8 (n,), for a twin."""
+    if at < 0 or count < 0 or at + count > data.size:
+        raise IndexError(f"expected {count} bytes from {at}, got {data.size} bytes")
+    return slice(int(at), int(at) + int(count))
+
+
+def _copy_bytes(out: Any, at: int, data: Any, start: int, count: int) -> None:
+    """The twin of `copy_bytes`."""
+    out[_part(out, at, count)] = data[_part(data, start, count)]
+
+
+def _copy_address(out: Any, at: int, address: int, count: int) -> None:
+    """The twin of `_copy_from`."""
+    out[_part(out, at, count)] = frombuffer(string_at(int(address), int(count)), uint8)
+
+
+@intrinsic(_copy_bytes)
 def copy_bytes(typing: Any, out: Any, at: Any, data: Any, start: Any, count: Any) -> Any:
     """Copy bytes between two arrays of uint8 that do not overlap."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         to, source = (
-            builder.gep(arrayobj.make_array(kind)(context, builder, args[i]).data, [args[i + 1]])
+            builder.gep(context.make_array(kind)(context, builder, args[i]).data, [args[i + 1]])
             for i, kind in ((0, signature.args[0]), (2, signature.args[2]))
         )
-        cgutils.raw_memcpy(builder, to, source, args[4], ir.Constant(args[4].type, 1))
+        machine.cgutils.raw_memcpy(
+            builder, to, source, args[4], machine.ir.Constant(args[4].type, 1)
+        )
         return context.get_dummy_value()
 
-    return types.void(out, types.int64, data, types.int64, types.int64), code
+    return machine.types.void(
+        out, machine.types.int64, data, machine.types.int64, machine.types.int64
+    ), code
 
 
-@intrinsic
+@intrinsic(_copy_address)
 def _copy_from(typing: Any, out: Any, at: Any, address: Any, count: Any) -> Any:
     """Copy bytes from an address of memory into an array of uint8."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        made = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
+        made = context.make_array(signature.args[0])(context, builder, args[0]).data
         source = builder.inttoptr(args[2], made.type)
         to = builder.gep(made, [args[1]])
-        cgutils.raw_memcpy(builder, to, source, args[3], ir.Constant(args[3].type, 1))
+        machine.cgutils.raw_memcpy(
+            builder, to, source, args[3], machine.ir.Constant(args[3].type, 1)
+        )
         return context.get_dummy_value()
 
-    return types.void(out, types.int64, types.int64, types.int64), code
+    return machine.types.void(
+        out, machine.types.int64, machine.types.int64, machine.types.int64
+    ), code
 
 
 @kernel

@@ -44,6 +44,7 @@ from consumers.shard.shard import Shard
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema
 from stream.errors import StreamError
+from stream.kernel.room import free_bytes
 
 __all__ = ["TrialProcesses", "handed", "pieces"]
 
@@ -345,7 +346,7 @@ def _tried(shard: Shard, case: _Case, request: _Request) -> TrialResult:
     batch, _ = _cut(case.parts, frozenset(case.label_topics), request.count, case.now)
     (topic, number), offset = batch.place(0)
     skips = [(topic, number, offset, REASON)] if request.without_first else []
-    free = _free_bytes()
+    free = free_bytes()
     if free is not None and free < ROOM:
         return TrialResult("unclear", f"less than {ROOM >> 20} MiB of memory is free for a child")
     out, into = os.pipe()
@@ -431,34 +432,6 @@ def _limit_memory(room: int) -> None:
         used = _number("/proc/self/status", "VmData") * 1024
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (used + room, hard))
-
-
-def _free_bytes() -> int | None:
-    """Memory that this process may still use, by the machine and by each of its cgroups."""
-    try:
-        free = [_number("/proc/meminfo", "MemAvailable") * 1024]
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
-    except (OSError, ValueError):
-        return None
-    root = Path("/sys/fs/cgroup")
-    for line in groups:
-        _, kinds, path = line.split(":", 2)
-        names = ("memory.max", "memory.current")
-        if kinds:
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        home = root / ("memory" if kinds else "")
-        for group in (home, *[home / p for p in _prefixes(path)]):
-            with suppress(OSError, ValueError):  # "max": no limit
-                most, used = (int((group / name).read_text()) for name in names)
-                cached = _number(str(group / "memory.stat"), "inactive_file")
-                free.append(most - used + cached)
-    return min(free)
-
-
-def _prefixes(path: str) -> list[str]:
-    """`a`, `a/b`, `a/b/c` for the path `/a/b/c`."""
-    parts = [part for part in path.split("/") if part]
-    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _number(path: str, name: str) -> int:

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from numba.core.event import Event, Listener, install_listener
+from typing import Any
 
 import stream
 from consumers.base.cells import compile_cells
@@ -99,15 +98,19 @@ def announced(
 ) -> Iterator[None]:
     """Report if a kernel is compiled in the block, why machine code of the package is not used, and
     every 10 s that it still compiles. `stopped`: see `compile_kernels`."""
+    from numba.core.event import install_listener  # numba, which a warm start loads later
+
     why = unused(Path(stream.__file__).parent)
     first = f"{COMPILING}, which takes up to a minute{why and '; '}{why}"
     with install_listener("numba:compile", _Reported(report, first, stopped)):
         yield
 
 
-class _Reported(Listener):  # type: ignore[misc]
-    """Reports `first` before the first kernel that is not in the cache is compiled, then the
-    seconds that kernels have taken, with the first kernel after each 10 s.
+class _Reported:
+    """A listener of numba.
+
+    Reports `first` before the first kernel that is not in the cache is compiled, then the seconds
+    that kernels have taken, with the first kernel after each 10 s.
 
     The time between kernels does not count, because the learner works there.
     """
@@ -125,19 +128,26 @@ class _Reported(Listener):  # type: ignore[misc]
         self._began = self._taken = 0.0
         self._due = 0.0  # seconds taken at which the next line is due
 
-    def on_start(self, event: Event) -> None:
+    def notify(self, event: Any) -> None:
+        """Called by numba."""
+        if event.is_start:
+            self._begin()
+        else:
+            self._end()
+
+    def _begin(self) -> None:
         now = self._clock()
         if self._depth == 0:
             self._began = now
         self._depth += 1
         if self._stopped():
-            raise CompilationStopped  # numba calls `on_end` for it too
+            raise CompilationStopped  # numba reports the end of it too
         taken = self._taken + now - self._began
         if taken >= self._due:
             self._report(f"still compiling kernels: {taken:.0f} s" if self._due else self._first)
             self._due = taken - taken % REPORT_SECONDS + REPORT_SECONDS
 
-    def on_end(self, event: Event) -> None:
+    def _end(self) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._taken += self._clock() - self._began

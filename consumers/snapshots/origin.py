@@ -10,9 +10,6 @@ import re
 from functools import cache
 from importlib.metadata import version
 
-from llvmlite import binding
-from numba.core import config as numba_config
-
 from consumers.snapshots.format import SnapshotInfo
 
 __all__ = ["cpu", "difference", "newer", "versions"]
@@ -29,6 +26,9 @@ def versions() -> dict[str, str]:
 @cache
 def cpu() -> dict[str, str]:
     """The processor for which kernels are compiled: the host's, or NUMBA_CPU_NAME."""
+    from llvmlite import binding
+    from numba.core import config as numba_config
+
     # If a CPU name is set, numba takes the features from NUMBA_CPU_FEATURES only.
     if numba_config.CPU_NAME:
         named, features = numba_config.CPU_NAME, numba_config.CPU_FEATURES or ""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import gaussian as kernels
+from stream.bayes._kernels.lanes import LANES
 from stream.bayes.classifier import BayesClassifier, check_priors, left_after
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
 from stream.bayes.moments import too_far
@@ -26,7 +27,6 @@ from stream.learner.registry import Facts, registered
 
 __all__ = ["GaussianNB", "GaussianPart"]
 
-LANES = kernels.LANES
 NUMBERS = (float, int)  # compared with `type`, because isinstance(True, int) holds
 LABELS = (str, int, bool)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream.bayes._kernels import gaussian as kernels
-from stream.bayes._kernels.gaussian import LANES
+from stream.bayes._kernels.lanes import HEAD, LANES
 from stream.data.block import Floats
 from stream.data.tables import grown
 
@@ -42,7 +42,7 @@ class Moments(NamedTuple):
 
 def height(classes: int) -> int:
     """The number of rows in cells for that many classes."""
-    return kernels.HEAD + kernels.PER_CLASS * (classes + 1)
+    return HEAD + kernels.PER_CLASS * (classes + 1)
 
 
 def cells(chunks: int, classes: int) -> Floats:
@@ -85,8 +85,8 @@ def packed(moments: Moments) -> Floats:
     rows[1] = 1.0
     rows[0, :d], rows[1, :d] = moments.anchor, moments.scale
     for i, total in enumerate((moments.total_n, moments.total_mean, moments.total_m2)):
-        rows[kernels.HEAD + i, :d] = total
-        rows[kernels.HEAD + each + i :: each, :d] = moments[i]
+        rows[HEAD + i, :d] = total
+        rows[HEAD + each + i :: each, :d] = moments[i]
     out[:] = rows.reshape(len(rows), -1, LANES).transpose(1, 0, 2)
     return out
 
@@ -96,8 +96,8 @@ def unpacked(s: Floats, features: int, classes: int, unit: Floats) -> Moments:
     each = kernels.PER_CLASS
     rows = s[:, : height(classes)].transpose(1, 0, 2)
     rows = rows.reshape(height(classes), -1)[:, :features]
-    tables = [rows[kernels.HEAD + each + i :: each] for i in range(3)]
-    ours = [*tables, rows[0], rows[1], *rows[kernels.HEAD : kernels.HEAD + 3], unit]
+    tables = [rows[HEAD + each + i :: each] for i in range(3)]
+    ours = [*tables, rows[0], rows[1], *rows[HEAD : HEAD + 3], unit]
     return Moments._make(a.copy() for a in ours)
 
 

@@ -27,12 +27,9 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy import empty, int32, int64, true_divide, uint64
 
-from stream.kernel import kernel
+from stream.kernel import intrinsic, kernel, machine
 from stream.kernel._kernels import take_logs, whole_power
 
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
@@ -258,7 +255,15 @@ def _add(
         _count(at, i, i + 1, measures, places, predicted, base, bins, sums, factor)
 
 
-@intrinsic
+def _add_pair(pairs: Any, at: int, one: float, other: float) -> None:
+    """The twin of `add_pair`."""
+    if not 0 <= at < pairs.size - 1:
+        raise IndexError(f"expected a pair at {at}, got an array of {pairs.size}")
+    pairs[at] += one
+    pairs[at + 1] += other
+
+
+@intrinsic(_add_pair)
 def add_pair(typing: Any, pairs: Any, at: Any, one: Any, other: Any) -> Any:
     """Add to pairs[at] and pairs[at + 1] in one instruction; pairs float64 (n,), contiguous; at
     int32.
@@ -267,16 +272,18 @@ def add_pair(typing: Any, pairs: Any, at: Any, one: Any, other: Any) -> Any:
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        both = ir.VectorType(ir.DoubleType(), 2)
+        both = machine.ir.VectorType(machine.ir.DoubleType(), 2)
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         place = builder.bitcast(builder.gep(data, [args[1]]), both.as_pointer())
-        new = ir.Constant(both, ir.Undefined)
+        new = machine.ir.Constant(both, machine.ir.Undefined)
         for lane in (0, 1):
-            new = builder.insert_element(new, args[2 + lane], ir.Constant(ir.IntType(32), lane))
+            new = builder.insert_element(
+                new, args[2 + lane], machine.ir.Constant(machine.ir.IntType(32), lane)
+            )
         builder.store(builder.fadd(builder.load(place, align=8), new), place, align=8)
         return context.get_dummy_value()
 
-    return types.void(pairs, at, one, other), code
+    return machine.types.void(pairs, at, one, other), code
 
 
 @kernel

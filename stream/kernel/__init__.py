@@ -1,5 +1,6 @@
-"""Compiled functions: the decorator, and the kernels that several rooms share."""
+"""Kernels: the decorators, and the kernels that several rooms share."""
 
-from stream.kernel.compiled import CompilationWarning, called, inlined, kernel
+from stream.kernel.errors import CompilationWarning
+from stream.kernel.tiers import called, inlined, intrinsic, kernel
 
-__all__ = ["CompilationWarning", "called", "inlined", "kernel"]
+__all__ = ["CompilationWarning", "called", "inlined", "intrinsic", "kernel"]

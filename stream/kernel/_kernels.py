@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import exp, inf
 from typing import Any
 
-from numba import int64
-from numpy import empty, true_divide
+from numpy import empty, int64, true_divide
 
 from stream.kernel import inlined, kernel
 

@@ -11,12 +11,9 @@ import json
 import sys
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import numba
-from llvmlite import binding
-from numba.core.caching import IndexDataCacheFile
 
 __all__ = ["FOLDER", "LEVELS", "Bundle", "bundle_of", "collect", "source_stamp", "unused"]
 
@@ -43,6 +40,8 @@ class Bundle:
     """
 
     def __init__(self, folder: Path, base: str, stamp: str) -> None:
+        from numba.core.caching import IndexDataCacheFile  # the stamp is read without numba
+
         self._files = IndexDataCacheFile(str(folder), base, stamp)
 
     def load(self, key: tuple[Any, ...]) -> Any:
@@ -96,6 +95,8 @@ def collect(root: Path) -> int:
     int
         The number of kernels.
     """
+    from numba.core.caching import IndexDataCacheFile
+
     stamp = source_stamp(root)
     indexes = sorted(root.rglob("__pycache__/*.nbi"))
     for index in indexes:
@@ -118,7 +119,7 @@ def source_stamp(root: Path) -> str | None:
 
 def _needed() -> dict[str, str]:
     """For what machine code must be made to be used by this process."""
-    return {"numba": numba.__version__, "python": sys.implementation.cache_tag}
+    return {"numba": version("numba"), "python": sys.implementation.cache_tag}
 
 
 @cache
@@ -134,5 +135,7 @@ def _made(root: Path) -> dict[str, str]:
 @cache
 def _levels() -> tuple[str, ...]:
     """The levels that this processor has, the newest one first."""
+    from llvmlite import binding
+
     has = binding.get_host_cpu_features()
     return tuple(name for name, flags in LEVELS.items() if all(has.get(flag) for flag in flags))

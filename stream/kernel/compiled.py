@@ -1,4 +1,4 @@
-"""kernel: compile a function with numba, and keep its machine code on disk.
+"""Compile a kernel with numba, and keep its machine code on disk.
 
 Rule: numba alone compares a kernel on disk with the file of the kernel. It misses a change of a
 function in another file that the kernel calls, and it fails if a class that the kernel takes was
@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,10 +27,13 @@ from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.typing import make_concrete_template
+from numba.core.typing.templates import make_intrinsic_template
+from numba.extending import intrinsic
 
-from stream.kernel.bundled import bundle_of, source_stamp
+from stream.kernel.bundled import bundle_of
+from stream.kernel.errors import CompilationWarning
 
-__all__ = ["CompilationWarning", "called", "inlined", "kernel"]
+__all__ = ["callee", "machine_code", "written"]
 
 COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
 WITHIN = {"stream", "consumers", "headwater", "numba", "importlib"}
@@ -39,37 +42,29 @@ WITHIN = {"stream", "consumers", "headwater", "numba", "importlib"}
 OPTIONS = {"nopython": True, "no_cfunc_wrapper": True, "forceinline": False, "_nrt": True}
 
 
-class CompilationWarning(UserWarning):
-    """The first call of a kernel compiles it, unless its machine code was kept or brought."""
-
-
-def kernel(function: Callable[..., Any]) -> Any:
-    """Decorator of functions in kernel files: compile for the types of the arguments of a call.
+def machine_code(
+    function: Callable[..., Any], options: Mapping[str, Any], root: Path, stamp: str | None
+) -> Any:
+    """A kernel as numba calls and compiles it. With options it is a part, which is not kept alone.
 
     Code is kept on disk if the kernel files can be read, which those in a zip cannot. A package may
     bring it (`stream.kernel.bundled`).
     """
-    dispatcher = _Kernel(function, targetoptions=OPTIONS)
-    root = _root(function.__module__.partition(".")[0])
-    stamp = _stamp(root)
-    if stamp is not None:
-        dispatcher._kept = partial(_KernelCache, function, root, stamp)
-    return dispatcher
+    made = _Kernel(function, targetoptions={**OPTIONS, **options})
+    if stamp is not None and not options:
+        made._kept = partial(_KernelCache, function, root, stamp)
+    return made
 
 
-def inlined(function: Callable[..., Any]) -> Any:
-    """Decorator of functions in kernel files that LLVM puts in place of each call by a kernel.
-
-    They make no arrays, so that numba counts no references to arrays, which may cost more than a
-    short function.
-    """
-    return _Kernel(function, targetoptions={**OPTIONS, "forceinline": True, "_nrt": False})
+def callee(machine: Any) -> Any:
+    """The type of a kernel that another one calls."""
+    return types.Dispatcher(machine)
 
 
-def called(function: Callable[..., Any]) -> Any:
-    """Decorator of functions in kernel files that several places of a kernel call: as `inlined`,
-    but LLVM decides whether it repeats them, which takes long for large ones."""
-    return _Kernel(function, targetoptions={**OPTIONS, "_nrt": False})
+def written(function: Callable[..., Any]) -> Any:
+    """The type of the intrinsic that this function writes, which has no name as others do."""
+    made = intrinsic(function)
+    return types.Function(make_intrinsic_template(made, function, function.__name__, kwargs={}))
 
 
 @cache
@@ -154,17 +149,6 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
-
-
-def _root(package: str) -> Path:
-    """The folder of a top-level package."""
-    return Path(next(iter(sys.modules[package].__path__)))
-
-
-@cache
-def _stamp(root: Path) -> str | None:
-    """Read on import: at the first call the files may be those of a newer version."""
-    return source_stamp(root)
 
 
 class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]

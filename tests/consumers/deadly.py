@@ -52,7 +52,7 @@ if __name__ == "__main__":
     GaussianNB.learn_one = fall  # type: ignore[method-assign]
     trial.COMMAND = [sys.executable, "-m", "tests.consumers.deadly", TRIAL]
     if BY in ("memory", "crowded"):
-        trial._free_bytes = lambda: (512 if BY == "memory" else 200) << 20
+        trial.free_bytes = lambda: (512 if BY == "memory" else 200) << 20
     if sys.argv[1] == TRIAL:
         del sys.argv[1]
         trial.main()

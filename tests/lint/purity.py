@@ -25,11 +25,15 @@ MAPPINGS = "stream/data/memory.py"  # maps memory and no file
 CONVERTER = "consumers/base/converter.py"  # converts by a description made at import
 PICKLING = "stream/compat/classifier.py"  # which says whom it trusts
 COMPILED = [
-    "_Kernel(function, targetoptions=OPTIONS)",
-    "_Kernel(function, targetoptions={**OPTIONS, 'forceinline': True, '_nrt': False})",
-    "_Kernel(function, targetoptions={**OPTIONS, '_nrt': False})",
+    "_Kernel(function, targetoptions={**OPTIONS, **options})",
 ]
 COMPILES = {"kernel", "inlined", "called"}  # the decorators of what numba compiles
+DECORATORS = "stream/kernel/tiers.py"
+GIVEN = [
+    "Kernel(function, {})",
+    "Kernel(function, {'forceinline': True, '_nrt': False})",
+    "Kernel(function, {'_nrt': False})",
+]
 OPTIONS = {"nopython", "no_cfunc_wrapper", "forceinline", "_nrt"}
 
 
@@ -120,7 +124,7 @@ def pickles(sources: Sequence[Source]) -> Iterator[Finding]:
 def kernels(sources: Sequence[Source]) -> Iterator[Finding]:
     """Kernels import only kernels of their room: the cache of a kernel is compared with all kernel
     files of `stream.kernel`, and no others."""
-    allowed = {f"stream.kernel.{name}" for name in ("kernel", "inlined", "called")}
+    allowed = {f"stream.kernel.{name}" for name in (*COMPILES, "intrinsic", "machine")}
     for file in sources:
         for line, what in file.imports if "_kernels" in file.parts else ():
             package = what.split(".")[0]
@@ -141,7 +145,7 @@ def decorators(sources: Sequence[Source]) -> Iterator[Finding]:
         for function in file.all(ast.FunctionDef, ast.AsyncFunctionDef):
             for decorator in function.decorator_list:
                 name = ast.unparse(decorator)
-                if ours and name not in ("kernel", "inlined", "called", "intrinsic"):
+                if ours and name not in COMPILES and not name.startswith("intrinsic("):
                     advice = "compile it by kernel, inlined or called"
                     yield file.finding(decorator.lineno, f"@{name} is not allowed here; {advice}")
                 elif not ours and file.path != COMPILER and ("jit" in name or "vectorize" in name):
@@ -190,12 +194,17 @@ def _same_power(power: ast.BinOp) -> bool:
 def options(sources: Sequence[Source]) -> Iterator[Finding]:
     """The compiler gives all options to each kernel; fastmath and parallel change bits (I1)."""
     for file in sources:
+        if file.path == DECORATORS:
+            made = [ast.unparse(call) for call in called(file, "Kernel")]
+            if made != GIVEN:
+                text = f"gives {made}; write {GIVEN}, or change both"
+                yield file.finding(file.line_of("Kernel(function"), text)
         if file.path != COMPILER:
             continue
         made = [ast.unparse(call) for call in called(file, "_Kernel")]
         if made != COMPILED:
             text = f"compiles by {made}; write {COMPILED}, or change both"
-            yield file.finding(file.line_of("_Kernel(function"), text)
+            yield file.finding(file.line_of("_Kernel("), text)
         given = [n for n in file.all(ast.Assign) if ast.unparse(n.targets[0]) == "OPTIONS"]
         names = {ast.literal_eval(key) for node in given for key in node.value.keys}
         if wrong := names ^ OPTIONS:

@@ -186,7 +186,7 @@ def test_loop_answers_one_question_at_a_time_and_changes_no_bit() -> None:
 KERNELS = """
 import sys
 from pathlib import Path
-from numba.core.registry import CPUDispatcher
+from stream.kernel.tiers import kernels
 from consumers.service.warm_up import compile_kernels
 from consumers.config import parse
 from consumers.shard.models import build
@@ -194,9 +194,7 @@ head = 'name="x"\\n[input]\\ntransport="memory:x"\\nobservations="o"\\nlabels="l
 config = parse(head + '[features]\\na="numeric"\\nc="categorical"\\n', directory=Path("."))
 
 def compiled():
-    modules = [m for name, m in sys.modules.items() if name.startswith("stream.")]
-    kernels = {k for m in modules for k in vars(m).values() if isinstance(k, CPUDispatcher)}
-    return sum(len(k.signatures) for k in kernels)
+    return sum(len(k.machine.signatures) for k in kernels() if "machine" in vars(k))
 
 compile_kernels(config, lambda line: None)
 learner = build(config.model)

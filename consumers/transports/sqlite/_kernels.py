@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
+from numpy import int64, uint64
 
 from consumers.base._kernels import copy_bytes, signed, unsigned
 from stream.kernel import kernel
@@ -62,7 +62,7 @@ def _length(data: Any, at: int) -> Any:
 
 
 @kernel
-def _read_cells(data: Any, at: int, starts: Any, sizes: Any) -> int:
+def _read_cells(data: Any, at: Any, starts: Any, sizes: Any) -> Any:
     """Find as many cells as `starts` is long. Returns their end, or NOT_PLAIN."""
     count, at = _length(data, at)
     if count != starts.size:

@@ -19,10 +19,9 @@ the products whose logarithms are subtracted later, all at once.
 A chunk without evidence changes no sum. So the terms of a row are added in the same order in any
 block.
 
-`evidence` and `learn` process eight lanes with the instructions of one: `Lanes` writes vector code
-that the compiler does not generate from loops. Choices that depend on a lane use arithmetic instead
-of branches. Indices are unsigned, so the compiler omits the wrap-around of negative ones. Divisions
-follow numpy's rules, without a check for 0.
+`evidence` and `learn` process eight lanes with the instructions of one (`lanes`). Indices are
+unsigned, so the compiler omits the wrap-around of negative ones. Divisions follow numpy's rules,
+without a check for 0.
 """
 
 from __future__ import annotations
@@ -30,25 +29,19 @@ from __future__ import annotations
 from math import exp, inf, isnan, log, pi
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy import empty, full, int8, int64, ones, true_divide, uint64
 
+from stream.bayes._kernels.lanes import HEAD, LANES, evidence, learn, outlying
 from stream.kernel import kernel
 from stream.kernel._kernels import LARGEST_UNIT, LOWEST, advance, normalise_row, take_logs
 
-LOG_2PI, TWO_PI = log(2.0 * pi), 2.0 * pi
-SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all digits
+LOG_2PI = log(2.0 * pi)
 TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow; the scale for it
 
-LANES = 8
-HEAD, PER_CLASS = 2, 4  # rows before the moments, and rows of moments for each class
+PER_CLASS = 4  # rows of moments for each class
 # Offsets in a chunk, in numbers: of the first lane of a row; MEAN … are relative to a weight.
 TOTAL, CLASSES, A_CLASS = (uint64(8 * i) for i in (HEAD, HEAD + PER_CLASS, PER_CLASS))
-MEAN, M2, VAR = 8, 16, 24
-SCALED = 8  # from the anchor of a lane to its scale
-NEAR, NEAR_SQUARE, FAR_SQUARE = 2.0**-200, 2.0**-400, 2.0**400
+NEAR = 2.0**-200
 MAGNIFIED = 2.0**600  # with it, even the square of the smallest double has full precision
 
 
@@ -136,142 +129,6 @@ def terms(
         for c in range(out.shape[1]):
             found = term(x[source[i]], j, k, c, ddof, smoothing, s)
             out[i, c] += found + (log(s[j, 1, k]) if found != 0.0 else 0.0)
-
-
-def _by(instruction: str, *how: str) -> Any:
-    """A method that applies an instruction to another eight lanes, or to one number."""
-
-    def do(self: Lanes, x: Any) -> Lanes:
-        two = self.value, self.all_of(x)
-        return Lanes(self.builder, getattr(self.builder, instruction)(*how, *two))
-
-    return do
-
-
-class Lanes:
-    """Eight numbers or truth values in the code of an intrinsic. Operators apply to all eight."""
-
-    __add__, __sub__, __mul__, __truediv__ = map(_by, ("fadd", "fsub", "fmul", "fdiv"))
-    __and__, __or__ = _by("and_"), _by("or_")
-    __gt__, __lt__, differs = (_by("fcmp_ordered", how) for how in (">", "<", "!="))
-    NUMBERS, PLACE = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(32)
-
-    def __init__(self, builder: Any, value: Any) -> None:
-        self.builder, self.value = builder, value
-
-    def all_of(self, x: Any) -> Any:
-        """One number in all eight lanes, or the lanes of `x`."""
-        if isinstance(x, Lanes):
-            return x.value
-        if isinstance(x, float):
-            return ir.Constant(self.NUMBERS, [x] * LANES)
-        first = self.builder.insert_element(self.value, x, ir.Constant(self.PLACE, 0))
-        return self.at(first, [0] * LANES)
-
-    def at(self, value: Any, places: list[int]) -> Any:
-        """The elements of a vector at these positions."""
-        mask = ir.Constant(ir.VectorType(self.PLACE, len(places)), places)
-        return self.builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
-
-    def there(self) -> Lanes:
-        """Which lanes are not NaN."""
-        return Lanes(self.builder, self.builder.fcmp_ordered("ord", self.value, self.value))
-
-    def where(self, truths: Lanes, otherwise: Any) -> Lanes:
-        """These where `truths` are, `otherwise` elsewhere."""
-        chosen = self.builder.select(truths.value, self.value, self.all_of(otherwise))
-        return Lanes(self.builder, chosen)
-
-    def folded(self, instruction: str) -> Any:
-        """Reduce all lanes by an instruction: the first half with the second, and so on."""
-        v = self.value
-        for half in (4, 2, 1):
-            ends = self.at(v, list(range(half))), self.at(v, list(range(half, 2 * half)))
-            v = getattr(self.builder, instruction)(*ends)
-        return self.builder.extract_element(v, ir.Constant(self.PLACE, 0))
-
-    def truths(self, how: str, bits: int) -> Any:
-        """Whether all truth values (==, 2**LANES - 1) or any (!=, 0) are set, one per bit."""
-        found = self.builder.bitcast(self.value, ir.IntType(LANES))
-        return self.builder.icmp_unsigned(how, found, ir.Constant(found.type, bits))
-
-
-def _memory(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
-    """Functions that read and write the eight lanes at an index (also an argument) of the n-th
-    argument."""
-    data = context.make_array(signature.args[n])(context, builder, args[n]).data
-
-    def place(i: int, off: int) -> Any:
-        at = builder.gep(data, [builder.add(args[i], ir.Constant(args[i].type, off))])
-        return builder.bitcast(at, Lanes.NUMBERS.as_pointer())
-
-    return (
-        lambda i, off=0: Lanes(builder, builder.load(place(i, off), align=8)),
-        lambda i, off, lanes: builder.store(lanes.value, place(i, off), align=8),
-    )
-
-
-@intrinsic
-def evidence(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, smoothing: Any) -> Any:
-    """The evidence of the row's eight values at xs[r], for the chunk at s[b] and its class at s[a].
-
-    Returns the sum of squares over variances, the product of 2 pi variances, and whether that is
-    precise.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
-        v, spread = (row(1) - cell(3)) * cell(3, SCALED), cell(3, 8 * HEAD + VAR)
-        evident = v.there() & (spread > 0.0)
-        d, var = (v - cell(4, MEAN)).where(evident, 0.0), cell(4, VAR) + spread * args[5]
-        squares = d * d / var.where(evident, 1.0)
-        scaled = (var * TWO_PI).where(evident, 1.0)
-        usual = ((scaled > SMALL) & (scaled < LARGE)).truths("==", 2**LANES - 1)
-        found = squares.folded("fadd"), scaled.folded("fmul"), usual
-        return context.make_tuple(builder, signature.return_type, found)
-
-    found = types.Tuple((types.float64, types.float64, types.boolean))
-    return found(xs, r, s, b, a, smoothing), code
-
-
-@intrinsic
-def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: Any) -> Any:
-    """Learn the row's eight values at xs[r] with weight w > 0: the chunk at s[b], its moments at
-    s[a].
-
-    scale: 1, or SCALE if w is so small that its inverse might overflow.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (row, _), (cell, put) = (_memory(context, builder, signature, args, n) for n in (0, 2))
-        v = (row(1) - cell(3)) * cell(3, SCALED)
-        n, mean, m2, var = cell(4), cell(4, MEAN), cell(4, M2), cell(4, VAR)
-        here, one, weight = v.there(), *(Lanes(builder, v.all_of(x)) for x in (1.0, args[5]))
-        after = n + weight.where(here, 0.0)
-        inverse = one / (after * args[6])
-        share = (weight * args[6] * inverse).where(here & (n > 0.0), 1.0)
-        d = (v - mean).where(here, 0.0)
-        m2 = m2 + d * d * (n * share)
-        after_mean, after_var = mean + d * share, (m2 * inverse).where(here, var)
-        for off, lanes in (0, after), (MEAN, after_mean), (M2, m2), (VAR, after_var):
-            put(4, off, lanes)
-        return context.get_dummy_value()
-
-    return types.void(xs, r, s, b, a, w, scale), code
-
-
-@intrinsic
-def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
-    """Whether one of the row's eight values at xs[r] may need another scale than the chunk at s[b]
-    has."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
-        v = (row(1) - cell(3)) * cell(3, SCALED)
-        square = v * v
-        return (v.differs(0.0) & ((square < NEAR_SQUARE) | (square > FAR_SQUARE))).truths("!=", 0)
-
-    return types.boolean(xs, r, s, b), code
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint8, uint64
+from numpy import int64, uint8, uint64
 
 from stream.kernel import inlined, kernel
 

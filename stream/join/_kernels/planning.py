@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from stream.join._kernels.ids import (
     AFTER,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-from numba import uint64
-from numpy import empty, int64
+from numpy import empty, int64, uint64
 
 from stream.kernel import kernel
 from stream.kernel._kernels import LARGEST_UNIT, advance

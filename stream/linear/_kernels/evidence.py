@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
 
-from numba import uint64
-from numpy import empty, float32, float64, int64, true_divide, uint32
+from numpy import empty, float32, float64, int64, true_divide, uint32, uint64
 from numpy import sqrt as sqrt32
 from numpy.typing import NDArray
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import uint64
-from numpy import empty, float32, float64, int32, int64, uint32, zeros
+from numpy import empty, float32, float64, int32, int64, uint32, uint64, zeros
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel

@@ -72,14 +72,13 @@ from consumers.base.records import Fetched, Partition
 from consumers.config import parse
 from consumers.journal.merge import Merge
 from consumers.service.warm_up import compile_kernels
-from stream.kernel.compiled import _Kernel
+from stream.kernel.tiers import kernels
 from tests.consumers.feeds import NOW, phishing, shard
 
 
 def loaded():
-    modules = [m for name, m in sys.modules.items() if name.startswith(("stream", "consumers"))]
-    every = {value for m in modules for value in vars(m).values() if isinstance(value, _Kernel)}
-    return {(k.__module__, k.__name__, str(types)) for k in every for types in k.signatures}
+    ran = [k for k in kernels() if "machine" in vars(k)]
+    return {(k.__module__, k.__name__, str(types)) for k in ran for types in k.machine.signatures}
 
 
 def cells(values):
