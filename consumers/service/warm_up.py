@@ -106,7 +106,7 @@ def announced(
 
 @contextmanager
 def _told(reported: _Reported) -> Iterator[None]:
-    """numba tells it of each compilation in the block."""
+    """It is given each compilation of numba in the block."""
     from numba.core.event import Listener, install_listener  # a warm start loads it later
 
     Listener.register(_Reported)

@@ -27,13 +27,13 @@ PICKLING = "stream/compat/classifier.py"  # which says whom it trusts
 COMPILED = [
     "_Kernel(function, targetoptions={**OPTIONS, **options})",
 ]
+COMPILES = {"kernel", "inlined", "called"}  # the decorators of what numba compiles
 DECORATORS = "stream/kernel/tiers.py"
 GIVEN = [
     "Kernel(function, {})",
     "Kernel(function, {'forceinline': True, '_nrt': False})",
     "Kernel(function, {'_nrt': False})",
 ]
-WAYS = ("kernel", "inlined", "called")
 OPTIONS = {"nopython", "no_cfunc_wrapper", "forceinline", "_nrt"}
 
 
@@ -124,7 +124,7 @@ def pickles(sources: Sequence[Source]) -> Iterator[Finding]:
 def kernels(sources: Sequence[Source]) -> Iterator[Finding]:
     """Kernels import only kernels of their room: the cache of a kernel is compared with all kernel
     files of `stream.kernel`, and no others."""
-    allowed = {f"stream.kernel.{name}" for name in (*WAYS, "intrinsic", "machine")}
+    allowed = {f"stream.kernel.{name}" for name in (*COMPILES, "intrinsic", "machine")}
     for file in sources:
         for line, what in file.imports if "_kernels" in file.parts else ():
             package = what.split(".")[0]
@@ -145,7 +145,7 @@ def decorators(sources: Sequence[Source]) -> Iterator[Finding]:
         for function in file.all(ast.FunctionDef, ast.AsyncFunctionDef):
             for decorator in function.decorator_list:
                 name = ast.unparse(decorator)
-                if ours and name not in WAYS and not name.startswith("intrinsic("):
+                if ours and name not in COMPILES and not name.startswith("intrinsic("):
                     advice = "compile it by kernel, inlined or called"
                     yield file.finding(decorator.lineno, f"@{name} is not allowed here; {advice}")
                 elif not ours and file.path != COMPILER and ("jit" in name or "vectorize" in name):
@@ -163,7 +163,7 @@ def powers(sources: Sequence[Source]) -> Iterator[Finding]:
     """
     for file in sources:
         for function in file.all(ast.FunctionDef) if "_kernels" in file.parts else ():
-            if not {*map(ast.unparse, function.decorator_list)} & {*WAYS}:
+            if not {*map(ast.unparse, function.decorator_list)} & COMPILES:
                 continue
             for node in ast.walk(function):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):

@@ -287,8 +287,14 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
         (
             [Source(purity.COMPILER, "OPTIONS = {'nopython': True, 'fastmath': True}\n_Kernel(f)")],
             [
-                f"{purity.COMPILER}:1: compiles by ['_Kernel(f)']",
                 f"{purity.COMPILER}:1: the options of kernels differ by _nrt, fast",
+                f"{purity.COMPILER}:2: compiles by ['_Kernel(f)']",
+            ],
+        ),
+        (
+            [Source(purity.DECORATORS, "Kernel(function, {'fastmath': True})")],
+            [
+                f"{purity.DECORATORS}:1: gives",
             ],
         ),
     ],
