@@ -159,6 +159,10 @@ def test_translator_knows_only_observations_as_bytes(name: str) -> None:
     assert json.loads(translator.observation_as_json(value))["text"] == "www.b.com"
     assert translator.records("verdicts", [label]) == [label]
     assert translator.as_json(label) == label
+    assert translator.knows("mails")
+    assert translator.knows("verdicts")
+    with pytest.raises(ConfigError, match="--register needs .input. format avro"):
+        translator.register("mails", "{}")
 
 
 @pytest.mark.parametrize("document", [{}, {"mail": 7}, {"mail": "é"}, {"text": 7}])
