@@ -57,7 +57,8 @@ def _java() -> bool:
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")  # the first that is there
-BROWSER, SPARK = r"mark\.browser", r"mark\.spark"
+SPARK = r"mark\.spark"
+BROWSER = r"mark\.browser|^from (playwright|axe_playwright_python)"
 JAVA = "openjdk-17-jre-headless maven"
 
 NEEDS = (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.suite import steps
-from tests.suite.needs import Chosen, needed
+from tests.suite.needs import NEEDS, Chosen, needed
+from tests.suite.steps import ROOT
 
 DAY = {"polars", "Playwright", "kubernetes-validate", "Kafka", "Chromium", "Prometheus"}
+COLLECTED = ("tests", "stream", "consumers", "headwater")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +38,29 @@ def test_only_what_the_chosen_tests_need_is_asked_for(arguments: str, names: set
     found = needed(Chosen.of(shlex.split(arguments)))
 
     assert {need.name for need in found} == names
+
+
+def test_file_that_cannot_be_imported_without_a_package_says_so() -> None:
+    """pytest collects every file, for its doctests: a chosen test needs none of the others."""
+    heavy = {
+        "polars": "polars",
+        "Playwright": "playwright|axe_playwright_python",
+        "kubernetes-validate": "kubernetes_validate",
+        "pyspark": "pyspark",
+    }
+    needs = {need.name: need for need in NEEDS if need.extra}
+    assert needs.keys() == heavy.keys()
+
+    files = [path for folder in COLLECTED for path in (ROOT / folder).rglob("*.py")]
+    fails = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for name, packages in heavy.items()
+        for path in files
+        if re.search(rf"^(from|import) ({packages})\b", path.read_text(), re.MULTILINE)
+        and not needs[name].of(path)
+    ]
+
+    assert fails == []
 
 
 def test_step_is_left_out_while_its_inputs_are_the_same(tmp_path: Path, monkeypatch) -> None:
