@@ -1,4 +1,4 @@
-"""A field of a document by its name, and a time as people write it."""
+"""A field of a document by its name, and ids, labels and times as people write them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["field_of", "timestamp_ms"]
+__all__ = ["field_of", "name_of", "timestamp_ms"]
 
 # Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
 _FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
+_EXACT: Final = 1 << 53  # below it a float has all digits of an integer
 
 
 def field_of(record: Mapping[str, object], name: str) -> object:
@@ -26,6 +27,21 @@ def field_of(record: Mapping[str, object], name: str) -> object:
         return record.get(name)
     found = _parent(record, name)
     return None if found is None else found[0].get(found[1])
+
+
+def name_of(value: object) -> object:
+    """An id or a label as it is compared: a number with a whole value is that integer.
+
+    Programs write the integers of a column as 1.0 where other values of it are missing.
+
+    Examples
+    --------
+    >>> [name_of(value) for value in (1.0, 0.5, "1.0", True, 2.0**53)]
+    [1, 0.5, '1.0', True, 9007199254740992.0]
+    """
+    if type(value) is float and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
 
 
 def timestamp_ms(value: object) -> int:

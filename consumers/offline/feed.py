@@ -16,7 +16,7 @@ from itertools import chain, islice, repeat
 from typing import Final, NamedTuple
 
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import field_of, name_of, timestamp_ms
 from consumers.base.records import Outgoing
 from consumers.codecs.encoded import encoded, encoded_many
 from consumers.config.units import duration_ms
@@ -276,7 +276,7 @@ def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -
     ConfigError
         The value is neither text nor an integer.
     """
-    found = field_of(record, name)
+    found = name_of(field_of(record, name))
     if found is None:
         return str(first + index)
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
@@ -329,7 +329,7 @@ def label_records(
         if value is None:
             continue
         found = True
-        given = (field_of(record, name) for name in ids)
+        given = (name_of(field_of(record, name)) for name in ids)
         id_ = next((each for each in given if each is not None), None)
         if id_ is None:
             raise ConfigError(

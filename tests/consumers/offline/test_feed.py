@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from consumers.base.errors import ConfigError
 from consumers.base.fields import timestamp_ms
 from consumers.base.records import Outgoing
+from consumers.codecs.json import JsonLabels, JsonObservations
+from consumers.files.source import read_records
 from consumers.offline.feed import (
     LateLabels,
     due_seconds,
@@ -24,6 +26,7 @@ from consumers.offline.feed import (
     timed,
     trailing_labels,
 )
+from stream.data.schema import Schema
 
 START = 1_700_000_000_000
 
@@ -216,6 +219,42 @@ def test_delay_that_is_none_is_refused(text: str) -> None:
     """A delay is a number of records or a duration."""
     with pytest.raises(ConfigError, match="expected --delay as a number of records or a duration"):
         parse_delay(text)
+
+
+digits = st.integers(-(10**40), 10**40).map(str)
+texts = st.text("0123456789.+-_abcE ", min_size=1, max_size=12).filter(str.strip)
+
+
+@given(st.lists(digits, min_size=1, max_size=8, unique=True), st.lists(texts, max_size=2))
+def test_id_in_a_csv_is_text_as_written_at_both_ends(tmp_path_factory, numbers, others) -> None:
+    """At any length, and where a label comes from the same file."""
+    ids = [*numbers, *(["+49171", "007", *others] if others else [])]
+    path = tmp_path_factory.mktemp("ids") / "a.csv"
+    path.write_text("id,y\n" + "".join(f"{id_},{i % 2}\n" for i, id_ in enumerate(ids)))
+
+    read = read_records(path, verbatim=("id", "y"))
+    sent = list(timed(read, "o", start=0, labels=LateLabels("l", "y")))
+
+    for topic, decoder in (("o", JsonObservations(Schema(()), "id", None)), ("l", JsonLabels())):
+        values = [s.value for s in sent if s.topic == topic]
+        assert list(decoder.decode([None] * len(values), values).ids) == ids
+
+
+@pytest.mark.parametrize("block", [1, 100])
+def test_number_with_a_whole_value_is_an_integer_at_both_ends(block) -> None:
+    """Programs write 1.0 for 1 where other values of a column are missing."""
+    read = [{"id": float(i), "y": float(i % 2)} for i in range(block)]
+
+    sent = list(timed(read, "o", start=0, labels=LateLabels("l", "y")))
+
+    [x, y] = [[s.value for s in sent if s.topic == topic] for topic in "ol"]
+    assert [s.key.decode() for s in sent if s.topic == "o"] == list(map(str, range(block)))
+    assert list(JsonObservations(Schema(()), "id", None).decode([None] * block, x).ids) == [
+        str(i) for i in range(block)
+    ]
+    found = JsonLabels().decode([None] * block, y)
+    assert list(found.ids) == list(map(str, range(block)))
+    assert [(type(y), y) for y in found.labels] == [(int, i % 2) for i in range(block)]
 
 
 VALUES = (1.5, -0.0, 1e300, 7, 2**63, True, None, "é\n\u2028", 'a"b', "null", "un", "\ud800",
