@@ -14,7 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
-from consumers.base.fields import name_of
+from consumers.base.fields import name_of, unit_of
 from consumers.base.missing import MISSING
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
@@ -448,7 +448,9 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             "so labels would be late"
         )
         return None
-    typer.echo(f"time {name}: every value is a time; `produce --time-field` takes it")
+    unit = unit_of(records[0].get(name))
+    read = "" if unit is None else f" in {unit}"
+    typer.echo(f"time {name}: every value is a time{read}; `produce --time-field {name}` uses it")
     return name
 
 
