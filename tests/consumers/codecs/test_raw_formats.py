@@ -161,7 +161,7 @@ def test_translator_knows_only_observations_as_bytes(name: str) -> None:
     assert translator.as_json(label) == label
     assert translator.knows("mails")
     assert translator.knows("verdicts")
-    with pytest.raises(ConfigError, match="--register needs .input. format avro"):
+    with pytest.raises(ConfigError, match=r"--register needs \[input\] format avro"):
         translator.register("mails", "{}")
 
 
