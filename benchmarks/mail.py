@@ -1,11 +1,11 @@
 """Mails of 4 KB as documents, and verdicts on them: python -m benchmarks.mail [--write]
 
-Each row of the first table is one kind of mail, read by one thread. Rates are of processor time, the best of several
-rounds over different mails, so that other work on the machine counts little. `document` is all that
-the service does with the bytes of a mail before the learner: parts, text of HTML, links and their
-domains, words of headers. `columns` also makes columns of a block, and `learned` also scores and
-learns them with a `SpamScorer`, every second one as spam. `parts` is the fast parser alone, `email`
-the standard library's `message_from_bytes` alone, which decodes no part.
+Each row of the first table is one kind of mail, read by one thread. Rates are of processor time,
+the best of several rounds over different mails, so that other work on the machine counts little.
+`document` is all that the service does with the bytes of a mail before the learner: parts, text of
+HTML, links and their domains, words of headers. `columns` also makes columns of a block, and
+`learned` also scores and learns them with a `SpamScorer`, every second one as spam. `parts` is the
+fast parser alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
 
 Then a service as `init --spam` configures it learns 1,400 mails, and clients ask `POST /checkv2`
 about others, each client as soon as it has its last answer. `CPU` is the processor time of the
@@ -212,7 +212,7 @@ class Filter:
         """How many labels the model of a verdict has learned."""
         host, port = self.address
         url = f"http://{host}:{port}/checkv2"
-        with urllib.request.urlopen(url, b"Subject: hi\n\nhi\n", timeout=PATIENCE) as answer:  # noqa: S310
+        with urllib.request.urlopen(url, b"Subject: hi\n\nhi\n", timeout=PATIENCE) as answer:
             (symbol,) = json.load(answer)["symbols"].values()
         return int(symbol["description"].partition(", ")[2].split()[0])
 
