@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -99,7 +100,7 @@ def test_model_in_arrays_is_copied_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
         patch.setattr(SpamScorer, "to_state", lambda _: pytest.fail("it was saved"))
         patch.setattr(SpamScorer, "load_state", lambda *_: pytest.fail("it was loaded"))
         copy = machine.copied(JOURNAL, 7)
-        first, second = Answerer(copy), Answerer(copy)
+        first, second = Answerer(copy), Answerer(pickle.loads(pickle.dumps(copy)))
         machine.process(batch(messages(range(20, 40))), NOW)
         found = answered(first, values)
 
