@@ -17,6 +17,7 @@ from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
 from consumers.transports.kafka.connections import close_abandoned_sockets
+from stream.kernel.tiers import VARIABLE
 from tests import seed
 from tests.suite.plugin import Selection, add_options
 
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[seed.VARIABLE] = config.option.hypothesis_seed
     config.option.hypothesis_seed = str(seed.choose(fresh=everything))
     config.pluginmanager.register(Selection(config))
+    os.environ.setdefault(VARIABLE, "compiled")  # in processes of tests too
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     close_abandoned_sockets()  # or the collector's warning fails whichever test is running

@@ -287,6 +287,7 @@ def _look(
     from consumers.service.warm_up import announced
     from consumers.telemetry.guessing import CHECKS, finding
     from stream.data.schema import Schema
+    from stream.kernel.tiers import machine_first
 
     arrivals, how = _arrivals(looked, id_field, asked)
     if arrivals is None:
@@ -295,7 +296,7 @@ def _look(
     with metered("fields checked") as progress:
         of = (fields, looked.records, arrivals.labels, name, progress)
         found = pitfalls(*of, missing=asked.texts)
-    with announced(say), metered("predictions scored") as progress:
+    with announced(say), machine_first(), metered("predictions scored") as progress:
         schema = Schema.of(**{f.name: f.kind for f in fields if f.kind is not None})
         given = (looked.records, schema, arrivals, choice)
         look = compared(
