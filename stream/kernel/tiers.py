@@ -47,7 +47,7 @@ BESIDE = (
     "compiling kernels in the background, which takes up to a minute; results are exact meanwhile, "
     "and slower"
 )
-MANY = 1000  # records: to wait for machine code is sooner
+MANY = 200  # records: to wait for machine code is sooner, also if each is a mail
 # Machine code keeps all other threads out, and threads that predict with one learner share scratch.
 # So while one kernel is interpreted, no other one runs.
 LOCK = RLock()
