@@ -149,7 +149,7 @@ def run_child(pipe: Connection, orders: Orders) -> None:
             decision=orders.decision,
         )
         with _Reporter(pipe, fleet, stop) as reporter, suppress(CompilationStopped):
-            begin_kernels(config, log.info, stop.is_set)
+            begin_kernels(config, log.debug, stop.is_set)  # the parent says it
             fleet.run()
         reporter.report()  # the last commits
     except HeadwaterError as found:

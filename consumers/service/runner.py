@@ -374,7 +374,7 @@ class Runner:
         reach("mid_replay")
         self._telemetry.replay_remaining(total - done)
         if total - done >= MANY:
-            wait_for_kernels(self._stop.is_set)
+            wait_for_kernels(self._stop.is_set, log.info)
         self._health = Health("replaying", f"{total - done} records remain")
         self._event_logger.progress("replayed %s of %s", f"{done:,}", counted(total, "record"))
 

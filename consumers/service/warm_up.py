@@ -37,8 +37,10 @@ FOREIGN = ("river:", "python:")
 MAIL = "mail"  # the format
 COMPILING = "compiling kernels (once)"
 REPORT_SECONDS = 10.0
+WAITS = "the records wait for that, which is sooner"
 
 __all__ = [
+    "WAITS",
     "CompilationStopped",
     "announced",
     "begin_kernels",
@@ -73,7 +75,8 @@ def compile_kernels(
     CompilationStopped
         It was asked to end. Compiled kernels are kept.
     """
-    begin_kernels(config, report, stopped)
+    with announced(report, stopped, note=WAITS), collected():
+        _run_all(config)
     wait_for_kernels(stopped)
 
 
@@ -85,10 +88,14 @@ def begin_kernels(
         _run_all(config)
 
 
-def wait_for_kernels(stopped: Callable[[], bool] = lambda: False) -> None:
+def wait_for_kernels(
+    stopped: Callable[[], bool] = lambda: False, report: Callable[[str], None] | None = None
+) -> None:
     """Wait until all kernels that were called are machine code; CompilationStopped as above."""
-    if way() != "background":
+    if not waiting():
         return
+    if report is not None:
+        report(f"{background().progress()}; {WAITS}")
     background().wait(stopped=stopped)
     if background().waits:
         raise CompilationStopped
@@ -145,14 +152,16 @@ def _run_all(config: Config) -> None:
 
 @contextmanager
 def announced(
-    report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+    report: Callable[[str], None],
+    stopped: Callable[[], bool] = lambda: False,
+    note: str = "predictions are exact meanwhile",
 ) -> Iterator[None]:
     """Report if a kernel is compiled, why machine code of the package is not used, and every 10 s
-    that it still compiles. `stopped`: see `compile_kernels`."""
+    that it still compiles. `stopped`: see `compile_kernels`; `note`: what happens meanwhile."""
     why = unused(Path(stream.__file__).parent)
     first = f"{COMPILING}, which takes up to a minute{why and '; '}{why}"
     if way() == "background":
-        background().report = report
+        background().report, background().note = report, f"{note}{why and '; '}{why}"
     with _told(_Reported(report, first, stopped)):
         yield
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
@@ -31,7 +31,9 @@ CHILD_BYTES = 400_000_000  # what a child takes at most
 SPARE_BYTES = 100_000_000  # for the process itself
 LINGER_SECONDS = 2.0  # how long a child without work waits for more
 LOOK_SECONDS = 1.0  # between two looks at what another process has kept
+END_SECONDS = 0.5  # how long the end of the process waits for a kernel that is being loaded
 REPORT_SECONDS = 10.0
+LEAST_SECONDS = 1.0  # of what is worth a line at its end
 TRIES = 2  # of a kernel whose child ends
 LOCK_FILE = "compiling.lock"
 COMMAND = ("-P", "-m", "stream.kernel.child")
@@ -73,13 +75,18 @@ class Background:
     ----------
     why
         Why there are no children; empty if there can be some.
+    loading
+        Held by a thread of this class while it loads a kernel.
+    note
+        What happens meanwhile, for the first line.
     report
         Called with a line at the beginning, after each 10 s, and at the end.
     """
 
     def __init__(self, quiet: Callable[[], None]) -> None:
-        self.why = ""
+        self.why = self.note = ""
         self.report: Callable[[str], None] | None = None
+        self.loading = Lock()
         self._quiet = quiet
         self._changed = Condition()
         self._queue: dict[Wanted, int] = {}  # with the failures of each
@@ -97,6 +104,11 @@ class Background:
     def waits(self) -> bool:
         """Whether something is wanted, which runs as Python meanwhile."""
         return bool(self._queue)
+
+    @property
+    def collects(self) -> bool:
+        """Whether nothing is compiled before the end of a block."""
+        return self._held
 
     def progress(self) -> Progress:
         """That since nothing was wanted."""
@@ -155,7 +167,7 @@ class Background:
             self._changed.notify_all()
             manager = self._manager
         if manager is not None:
-            manager.join(LOOK_SECONDS)
+            manager.join(END_SECONDS)
 
     def forked(self) -> None:
         """In a fork: leave the children to the process that started them."""
@@ -179,7 +191,7 @@ class Background:
     def _manage(self) -> None:
         """Own the lock and the children while something is wanted."""
         if self.report is not None:
-            self.report(f"{self.progress()}; predictions are exact meanwhile")
+            self.report(f"{self.progress()}; {self.note}")
         from stream.kernel.compiled import cache_folder  # the kernels have loaded it
 
         while True:
@@ -203,7 +215,7 @@ class Background:
         with path.open("ab") as file:
             while not self._locked(file.fileno()):
                 for kernel, types in list(self._queue):
-                    if kernel.machine.load(types):
+                    if self._loads(kernel, types):
                         self._finished((kernel, types))
                 with self._changed:
                     if self._ended or not self._queue:
@@ -229,7 +241,7 @@ class Background:
         while (wanted := self._take()) is not None:
             kernel, types = wanted
             why: str | None = None
-            if not kernel.machine.load(types):
+            if not self._loads(kernel, types):
                 with suppress(OSError):  # it has ended, or cannot begin
                     if child is None:
                         child = self._child()
@@ -239,12 +251,17 @@ class Background:
                     child = None
             with self._changed:
                 self._working.remove(kernel)
-            if kernel.machine.load(types):
+            if self._loads(kernel, types):
                 self._finished(wanted)
             else:
                 self._fails(wanted, for_good=why is not None)
         if child is not None:
             self._close(child)
+
+    def _loads(self, kernel: Compilable, types: Types) -> bool:
+        """Load what was kept, if it was."""
+        with self.loading:
+            return bool(kernel.machine.load(types))
 
     def _take(self) -> Wanted | None:
         """The costliest that is wanted and that no other child compiles; None after a while."""
@@ -300,10 +317,10 @@ class Background:
         with self._changed:
             self._changed.notify_all()
             progress = Progress(self._done, self._wanted)
-            if not self._queue:
-                seconds = now - self._began
-                line = f"all {progress.done} kernels are compiled, in {seconds:.0f} s"
-            elif now - self._told >= REPORT_SECONDS:
+            seconds = now - self._began
+            if not self._queue and seconds >= LEAST_SECONDS:
+                line = f"kernels are compiled: {progress.done} in {seconds:.0f} s"
+            elif self._queue and now - self._told >= REPORT_SECONDS:
                 line, self._told = str(progress), now
         if not self.waits:
             self._quiet()

@@ -160,7 +160,7 @@ class Kernel(partial[Any]):
                 return None
             _mix()
             _warn()
-            if getattr(_patience, "many", False):
+            if getattr(_patience, "many", False) and not background().collects:
                 background().wait((self, types))
         return partial(self._meanwhile, types)
 
@@ -231,7 +231,12 @@ def background() -> Background:
     from stream.kernel.background import Background  # with processes, which few need
 
     made = Background(_quiet)
-    os.register_at_fork(after_in_child=partial(_forked, made))
+    # A fork has what its parent had: a lock that another thread of the parent holds stays locked.
+    os.register_at_fork(
+        before=made.loading.acquire,
+        after_in_parent=made.loading.release,
+        after_in_child=partial(_forked, made),
+    )
     return made
 
 
@@ -246,19 +251,22 @@ def machine_first() -> Iterator[None]:
 
 
 @contextmanager
-def collected() -> Iterator[None]:
-    """Compile what the block calls after it, the costliest first."""
+def collected(*, wait: bool = False) -> Iterator[None]:
+    """Compile what the block calls after it, the costliest first; wait for that, or not."""
     if way() != "background":
         yield
         return
     with background().held():
         yield
+    if wait:
+        background().wait()
 
 
 def _warn() -> None:
     from stream.kernel.compiled import warn_once  # the kernel has loaded it
 
-    warn_once(BESIDE)
+    if background().report is None:
+        warn_once(BESIDE)
 
 
 def _mix() -> None:
@@ -286,7 +294,8 @@ def _quiet() -> None:
 def _forked(parent: Background) -> None:
     """The threads and the children of the parent are not those of its fork."""
     global _mixed
-    LOCK._at_fork_reinit()  # type: ignore[attr-defined]  # another thread of the parent may have it
+    LOCK._at_fork_reinit()  # type: ignore[attr-defined]
+    parent.loading.release()
     parent.forked()
     background.cache_clear()
     _mixed = False

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +17,9 @@ from numba.core.caching import UserProvidedCacheLocator
 from stream.kernel import background
 from stream.kernel.tiers import VARIABLE
 from tests.acceptance.conftest import PAGES
-from tests.acceptance.service import Service
+from tests.acceptance.service import HEADWATER, Service
 from tests.acceptance.test_running import CONFIG, LEARNED, Feed
+from tests.waiting import PATIENCE
 
 WAITING = "headwater_kernels_waiting"
 
@@ -87,3 +91,22 @@ def test_signal_ends_it_while_kernels_are_awaited(feed: Feed) -> None:
     assert code == 0
     assert "live at journal record" not in two.output
     assert "stopped while compiling kernels" in two.output
+
+
+def test_doctor_counts_what_a_first_start_compiles(feed: Feed) -> None:
+    """It compiles nothing itself."""
+    cache = feed.directory / "cache"
+    done = subprocess.run(
+        [HEADWATER, "doctor", "svc.toml"],
+        cwd=feed.directory,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache), VARIABLE: "background"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    found = re.search(r"note +kernels: (\d+) are not compiled yet", done.stdout)
+    assert found, done.stdout + done.stderr
+    assert int(found[1]) > 20
+    assert not list(cache.rglob("*.nbc"))

@@ -153,6 +153,17 @@ with machine_first():
     assert said(package, program)[0] == ["10.0", "0"]
 
 
+def test_what_is_collected_compiles_after_the_block(package: Path) -> None:
+    """Its calls are Python, also those of many records, which would wait for ever."""
+    program = f"""{BEGIN}
+from stream.kernel.tiers import collected, machine_first
+with machine_first(), collected(wait=True):
+    print(twice(Pair(1.0, 3.0)), waiting(), len(background()._children))
+print(twice(Pair(1.0, 3.0)), waiting())
+"""
+    assert said(package, program)[0] == ["10.0", "1", "0", "10.0", "0"]
+
+
 @pytest.mark.parametrize(
     ("lacking", "warning"),
     [
