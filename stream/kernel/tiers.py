@@ -116,6 +116,10 @@ class Kernel(partial[Any]):
         """From now on a call runs this."""
         self.__setstate__((target, (), {}, self.__dict__))  # type: ignore[attr-defined]
 
+    def __reduce__(self) -> str:
+        """A copy is the kernel itself."""
+        return self.py_func.__qualname__
+
     def __repr__(self) -> str:
         return f"<kernel {self.py_func.__module__}.{self.py_func.__qualname__}>"
 
@@ -167,7 +171,7 @@ class Kernel(partial[Any]):
     def _meanwhile(self, types: tuple[Any, ...], *args: Any) -> Any:
         """As Python, unless that has changed while it waited for another kernel."""
         with LOCK:
-            if background().wants(self, types):
+            if _mixed and background().wants(self, types):
                 return _interpreter(way()).run(self.py_func, args)
             return self.machine(*args)
 
@@ -206,7 +210,8 @@ def kernels() -> tuple[Kernel, ...]:
 @cache
 def way() -> str:
     """How kernels run, by the environment."""
-    given = os.environ.get(VARIABLE) or "background"
+    # Children need the locks and sessions of a Unix.
+    given = os.environ.get(VARIABLE) or ("background" if os.name == "posix" else "compiled")
     if given not in WAYS:
         raise ValueError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
     return given
@@ -219,7 +224,7 @@ def interpreting() -> bool:
 
 def waiting() -> int:
     """How many kernels run as Python until they are compiled."""
-    if way() != "background":
+    if not _mixed:
         return 0
     progress = background().progress()
     return progress.wanted - progress.done

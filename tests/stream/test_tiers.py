@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -93,6 +95,12 @@ def test_unknown_way_is_refused() -> None:
         ran(LEARN, "fast")
 
     assert f"{VARIABLE} expects one of" in failed.value.stderr
+
+
+def test_copy_of_a_kernel_is_the_kernel() -> None:
+    """What holds one can be copied and pickled."""
+    assert copy.deepcopy(doubled_last) is doubled_last
+    assert pickle.loads(pickle.dumps(doubled_last)) is doubled_last
 
 
 def test_result_is_that_of_machine_code() -> None:
