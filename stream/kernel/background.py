@@ -12,7 +12,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -70,6 +70,8 @@ class Background:
     ----------
     quiet
         Called when nothing is wanted any more.
+    variables
+        Variables of the children.
 
     Attributes
     ----------
@@ -83,11 +85,11 @@ class Background:
         Called with a line at the beginning, after each 10 s, and at the end.
     """
 
-    def __init__(self, quiet: Callable[[], None]) -> None:
+    def __init__(self, quiet: Callable[[], None], variables: Mapping[str, str]) -> None:
         self.why = self.note = ""
         self.report: Callable[[str], None] | None = None
         self.loading = Lock()
-        self._quiet = quiet
+        self._quiet, self._variables = quiet, variables
         self._changed = Condition()
         self._queue: dict[Wanted, int] = {}  # with the failures of each
         self._failed: set[Wanted] = set()  # they compile in place, which says why
@@ -174,6 +176,7 @@ class Background:
         atexit.unregister(self.end)
         for child in self._children:
             child.leave()
+        self._children.clear()
 
     def _has_room(self) -> bool:
         if self._most is None:
@@ -281,7 +284,7 @@ class Background:
 
     def _child(self) -> Child:
         with self._changed:
-            made = Child()
+            made = Child(self._variables)
             self._children.append(made)
             if self._ended:
                 made.kill()
@@ -331,14 +334,15 @@ class Background:
 class Child:
     """A process that compiles one kernel after the other, and keeps them."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str]) -> None:
         places = [place or os.getcwd() for place in sys.path]
         self._process = Popen(  # noqa: S603  this very program
             [sys.executable, *COMMAND],
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+            env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(places)},
+            bufsize=0,
             start_new_session=True,  # Ctrl-C is for its parent
         )
 
@@ -351,7 +355,6 @@ class Child:
         function = kernel.py_func
         words = function.__module__, function.__qualname__, dumps(types).hex()
         self._process.stdin.write(" ".join(words).encode() + b"\n")
-        self._process.stdin.flush()
         answer = self._process.stdout.readline()
         return answer.decode().strip() if answer.endswith(b"\n") else None
 
@@ -368,7 +371,8 @@ class Child:
         """Close this process's ends of its pipes."""
         for end in (self._process.stdin, self._process.stdout):
             if end is not None:
-                os.close(end.fileno())
+                end.close()
+        self._process.returncode = 0  # it is no child of this process
 
 
 def most_children() -> int:

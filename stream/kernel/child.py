@@ -15,8 +15,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import BinaryIO
 
-from stream.kernel.tiers import VARIABLE
-
 __all__ = ["main"]
 
 NICE = 5  # the process that serves comes first
@@ -24,7 +22,6 @@ NICE = 5  # the process that serves comes first
 
 def main() -> None:
     """Answer until the input ends."""
-    os.environ[VARIABLE] = "compiled"
     with suppress(OSError):
         os.nice(NICE)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -235,7 +235,7 @@ def background() -> Background:
     """The children of this process that compile."""
     from stream.kernel.background import Background  # with processes, which few need
 
-    made = Background(_quiet)
+    made = Background(_quiet, {VARIABLE: "compiled"})  # a child has no children
     # A fork has what its parent had: a lock that another thread of the parent holds stays locked.
     os.register_at_fork(
         before=made.loading.acquire,
@@ -291,9 +291,13 @@ def _quiet() -> None:
     with LOCK:
         if _mixed and not background().waits:
             _mixed = False
-            for each in _KERNELS:
-                if "machine" in vars(each):
-                    each.runs(each.machine)
+            _unlock()
+
+
+def _unlock() -> None:
+    for each in _KERNELS:
+        if each.func == each.locked:
+            each.runs(each.machine)
 
 
 def _forked(parent: Background) -> None:
@@ -304,9 +308,7 @@ def _forked(parent: Background) -> None:
     parent.forked()
     background.cache_clear()
     _mixed = False
-    for each in _KERNELS:
-        if "machine" in vars(each):
-            each.runs(each.machine)
+    _unlock()
 
 
 @cache
