@@ -6,11 +6,9 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document
-from consumers.codecs.json_document import parse, plain
+from consumers.codecs.json_document import RULES, parse_quickly
 from consumers.mail.document import mail_document
 
 __all__ = ["MailField", "expanded", "mail_in", "strict"]
@@ -23,8 +21,8 @@ class MailField:
     ----------
     field
         The field that holds the mail.
-    parse
-        Decodes the JSON of a record.
+    rules
+        See `consumers.codecs.json_document`.
 
     Examples
     --------
@@ -33,19 +31,12 @@ class MailField:
     'hi'
     """
 
-    def __init__(self, field: str, parse: Callable[[bytes | None], Document] = parse) -> None:
-        self._field, self._parse = field, parse
+    def __init__(self, field: str, rules: int = RULES) -> None:
+        self._field, self._rules = field, rules
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        try:
-            document = _decode(plain(value))
-        except (msgspec.DecodeError, RecursionError):
-            document = self._parse(value)
-        return expanded(document, self._field)
-
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+        return expanded(parse_quickly(value, self._rules), self._field)
 
 
 def expanded(

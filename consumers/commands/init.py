@@ -14,6 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
+from consumers.base.fields import name_of, unit_of
 from consumers.base.missing import MISSING
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
@@ -365,7 +366,7 @@ def _id(
         if found:
             return ID, f"no field {ID!r}; --id-field {quoted(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
-    values = [_at(record, wanted) for record in records]
+    values = [name_of(_at(record, wanted)) for record in records]
     there = [value for value in values if value is not None]
     if wanted == label:
         raise ConfigError(f"--id-field and --label are both {label!r}; name two fields")
@@ -448,7 +449,9 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             "so labels would be late"
         )
         return None
-    typer.echo(f"time {name}: every value is a time; `produce --time-field` takes it")
+    unit = unit_of(records[0].get(name))
+    read = "" if unit is None else f" in {unit}"
+    typer.echo(f"time {name}: every value is a time{read}; `produce --time-field {name}` uses it")
     return name
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from consumers.base.converter import Converter
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import field_of, time_of
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
 from consumers.commands.wire import in_format
@@ -114,7 +114,7 @@ def moments(time_field: str | None) -> Callable[[int, Mapping[str, object]], int
             last = max(last, time.time_ns() // 1_000_000)
             return last
         try:
-            return timestamp_ms(field_of(record, time_field))
+            return time_of(record, time_field)
         except ValueError as error:
             where = f"standard input: record {index + 1}, field {time_field!r}"
             raise ConfigError(f"{where}: {error}") from None

@@ -235,8 +235,7 @@ class Runner:
         self._health = Health("stopped")
 
     def _committed(self) -> int | None:
-        view = self._view
-        return None if view is None else view.observations + sum(view.labels.values())
+        return None if self._view is None else self._view.records
 
     def _life(self) -> bool:
         """From fencing to the clean stop of an owner. True if partitions were added."""

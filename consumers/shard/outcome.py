@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -32,7 +31,6 @@ from consumers.codecs.json import (
     JsonLabels,
     JsonObservations,
 )
-from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
@@ -296,7 +294,7 @@ class ShardSpec:
         if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
             return refuse
         if self.mail_field is not None:
-            return MailField(self.mail_field, partial(parse, rules=self.codec_rules))
+            return MailField(self.mail_field, self.codec_rules)
         if wire.fields is None:
             return self._documents(schemas, self.reader_schema)
         return JsonDocuments(wire, self.codec_rules) if schemas is None else RawDocuments(wire)

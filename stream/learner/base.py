@@ -66,6 +66,8 @@ class Learner(Many, abc.ABC):
     first_defaults : mapping
         Parameters whose default a release changed, and the first default of each. A model that was
         started with the first default keeps it.
+    deep_copies : bool
+        Whether all that grows is in arrays, so that a deep copy takes less time than a state.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
@@ -73,6 +75,7 @@ class Learner(Many, abc.ABC):
     _limited: tuple[int, Schema, int] | None = None
     added: ClassVar[Mapping[str, Any]] = {}
     first_defaults: ClassVar[Mapping[str, Any]] = {}
+    deep_copies: ClassVar[bool] = False
     _classes: Dictionary
 
     def _begin(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.cli import main
 from consumers.files.pipe import Pipe
@@ -94,6 +94,24 @@ def test_records_are_written_when_they_arrive(fed, capsys: Said) -> None:
     assert feeder.values == [{"id": 1}, {"id": 2}, {"id": 3}]
     assert [len(chunk) for chunk in feeder.appended] == [1, 1, 1]
     assert capsys.readouterr().out.startswith("3 observations to t in ")
+
+
+def test_pipe_can_be_read_once() -> None:
+    """What was only looked at comes again; what was passed on is gone."""
+    reading, writing = os.pipe()
+    pipe = Pipe(reading)
+    os.write(writing, b"1\n")
+    pipe.begin()
+    os.write(writing, b"2\n")
+    for _ in range(2):
+        assert pipe.file.open().read(2) == b"1\n"
+    with pipe.file.open() as file:
+        os.close(writing)
+        assert file.read() == b"1\n2\n"
+
+    with pytest.raises(ConfigError, match="can be read only once; write it to a file"):
+        pipe.file.open()
+    os.close(reading)
 
 
 def test_last_line_needs_no_end(fed) -> None:
