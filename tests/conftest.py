@@ -17,6 +17,7 @@ from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
 from consumers.transports.kafka.connections import close_abandoned_sockets
+from stream.kernel.tiers import VARIABLE
 from tests import seed
 from tests.suite.plugin import Selection, add_options, check_options
 
@@ -41,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(Selection(config))
+    os.environ.setdefault(VARIABLE, "compiled")  # in processes of tests too
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     close_abandoned_sockets()  # or the collector's warning fails whichever test is running

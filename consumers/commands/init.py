@@ -285,9 +285,10 @@ def _look(
     from consumers.commands.meter import metered
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
-    from consumers.service.warm_up import announced
+    from consumers.service.warm_up import WAITS, announced
     from consumers.telemetry.guessing import CHECKS, finding
     from stream.data.schema import Schema
+    from stream.kernel.tiers import machine_first
 
     arrivals, how = _arrivals(looked, id_field, asked)
     if arrivals is None:
@@ -296,7 +297,7 @@ def _look(
     with metered("fields checked") as progress:
         of = (fields, looked.records, arrivals.labels, name, progress)
         found = pitfalls(*of, missing=asked.texts)
-    with announced(say), metered("predictions scored") as progress:
+    with announced(say, note=WAITS), machine_first(), metered("predictions scored") as progress:
         schema = Schema.of(**{f.name: f.kind for f in fields if f.kind is not None})
         given = (looked.records, schema, arrivals, choice)
         look = compared(

@@ -27,6 +27,7 @@ from stream.errors import (
     SchemaError,
     StateError,
 )
+from stream.kernel.tiers import MANY, machine_first
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
@@ -208,7 +209,10 @@ class Learner(Many, abc.ABC):
         again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
-        return self.run_accepted(block)
+        if len(block.op) < MANY:
+            return self.run_accepted(block)
+        with machine_first():
+            return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
         """`run` of a block of which this learner refuses no row."""
