@@ -8,7 +8,7 @@ from typing import Any
 
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document
-from consumers.codecs.json_document import RULES, parse_quickly
+from consumers.codecs.json_document import parse_quickly
 from consumers.mail.document import mail_document
 
 __all__ = ["MailField", "expanded", "mail_in", "strict"]
@@ -21,8 +21,6 @@ class MailField:
     ----------
     field
         The field that holds the mail.
-    rules
-        See `consumers.codecs.json_document`.
 
     Examples
     --------
@@ -31,12 +29,12 @@ class MailField:
     'hi'
     """
 
-    def __init__(self, field: str, rules: int = RULES) -> None:
-        self._field, self._rules = field, rules
+    def __init__(self, field: str) -> None:
+        self._field = field
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        return expanded(parse_quickly(value, self._rules), self._field)
+        return expanded(parse_quickly(value), self._field)
 
 
 def expanded(

@@ -30,9 +30,6 @@ def compact(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be deleted.")
     ] = False,
-    vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Write the file again; no service may run.")
-    ] = False,
 ) -> None:
     """Pack the records of an embedded log, and with --keep delete old ones.
 
@@ -60,16 +57,10 @@ def compact(
     try:
         topics = log.topics()
         check_topics(settings, config, settings.topics.values(), topics)
-        running = log.running(settings.name)
-        if vacuum and running:
-            raise ConfigError(
-                f"--vacuum: process {running[0]} runs {settings.name}, and could not write for as "
-                "long as it takes; stop it first, or leave --vacuum out"
-            )
         cuts = {} if age is None else _cuts(settings, log, topics, age)
         _show(log, cuts, dry_run=dry_run)
         if not dry_run:
-            _work(settings, log, topics, cuts, vacuum=vacuum)
+            _work(settings, log, topics, cuts)
     finally:
         log.close()
 
@@ -124,12 +115,7 @@ def _show(log: SqliteLog, cuts: Mapping[Partition, int], *, dry_run: bool) -> No
 
 
 def _work(
-    config: Config,
-    log: SqliteLog,
-    topics: Mapping[str, int],
-    cuts: Mapping[Partition, int],
-    *,
-    vacuum: bool,
+    config: Config, log: SqliteLog, topics: Mapping[str, int], cuts: Mapping[Partition, int]
 ) -> None:
     from consumers.base.records import Partition
     from consumers.commands.meter import Meter
@@ -143,8 +129,6 @@ def _work(
         for number in range(topics[topic]):
             with Meter(f"records of {topic} packed") as meter:
                 _sliced(compactor.pack(Partition(topic, number)), meter.advance)
-    if vacuum:
-        compactor.rebuild()
     with Meter("bytes returned") as meter:
         _sliced(compactor.shrink(), meter.advance)
     compactor.checkpoint()
@@ -164,11 +148,6 @@ def _report(config: Config, before: FileSize, compactor: Compactor) -> None:
     after = compactor.size()
     path = local_path(config.input.transport)
     typer.echo(f"{path}: {_mb(before.file)} before, {_mb(after.file)} now")
-    if after.unused and not after.shrinks:
-        typer.echo(
-            f"{_mb(after.unused)} in it are unused and will be used again; --vacuum returns them "
-            "to the file system, while no service runs"
-        )
 
 
 def _mb(n: int) -> str:

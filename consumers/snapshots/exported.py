@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError, SnapshotError
@@ -28,7 +27,7 @@ from consumers.config.learner import (
 from consumers.config.load import message
 from consumers.journal.records import IdentityRecord, defaults_of
 from consumers.shard.challengers import ChallengerSet, challenger_block
-from consumers.shard.models import build, classes_that_fit, limited, one_vs_rest
+from consumers.shard.models import build, limited, one_vs_rest
 from consumers.snapshots import format as snapshots
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
@@ -157,7 +156,7 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
 def defaults_in(info: ModelInfo) -> Defaults:
     """What the service of the file left open."""
     auto = auto_of(_schema(info.fields)) if info.auto is None else info.auto
-    return Defaults(info.first_defaults, auto)
+    return Defaults(auto)
 
 
 def model_file_of(
@@ -181,11 +180,10 @@ def model_file_of(
     info = ModelInfo(
         learner=block,
         auto=auto_of(schema) if block["type"] == "auto" else None,
-        first_defaults=False,
         one_vs_rest=several,
         limits=None if learner.limits is None else Limits(*learner.limits),
         fields=[(field.name, field.kind) for field in schema.fields],
-        values=config.identity().get("values", {}),
+        values=config.identity()["values"],
         labels=Labels(kind_of(learner.classes), learner.classes),
         source=dict(source),
         fingerprint=learner.fingerprint(),
@@ -206,8 +204,6 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
         raise SnapshotError(
             "its keys are in a file beside it; `headwater export` writes a model file with all keys"
         )
-    if about.entry is None:
-        raise SnapshotError("its configuration is missing; export the snapshot again")
     try:
         return _extracted(about, about.entry, state)
     except _FAULTS as error:
@@ -216,28 +212,26 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
 
 def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tuple[ModelInfo, State]:
     defaults, schema = defaults_of(entry), _schema(entry.fields)
-    lineup = dict(state.nested("lineup").header) if "lineup" in state.header else {}
-    name = lineup.get("champion", "")
-    _refuse_code(lineup["challengers"][name] if name else entry.identity["model"])
+    contest = dict(state.nested("challengers").header) if "challengers" in state.header else {}
+    name = contest.get("champion", "")
+    _refuse_code(contest["challengers"][name] if name else entry.identity["model"])
     model = ModelConfig.model_validate(accepted_keys(entry.identity["model"]))
     learner, block = build(model, defaults), challenger_block(model)
-    several = one_vs_rest(model, defaults, None)
-    classes = (
-        classes_that_fit(model, learner) if defaults.first else limited(model, learner, schema)
-    )
+    several = one_vs_rest(model, None)
+    classes = limited(model, learner, schema)
     if name:
-        rivals = ChallengerSet(lineup["challengers"], lineup["threshold"])
+        rivals = ChallengerSet(contest["challengers"], contest["threshold"])
         bounds = (
             classes,
-            entry.identity["labels"].get("corrections", False),
-            None if defaults.first else schema,
+            entry.identity["labels"]["corrections"],
+            schema,
             defaults,
         )
         learner = rivals.learner(name, Trust(), *bounds)
         challenger = ChallengerConfig.model_validate({**rivals.challengers[name], "name": name})
-        block, several = challenger_block(challenger), one_vs_rest(challenger, defaults, classes)
-        number = state.nested("roster").nested("roster").header["names"].index(name)
-        saved = state.nested("roster").nested(f"shadow {number}").nested("learner")
+        block, several = challenger_block(challenger), one_vs_rest(challenger, classes)
+        number = state.nested("contest").nested("contest").header["names"].index(name)
+        saved = state.nested("contest").nested(f"shadow {number}").nested("learner")
     else:
         saved = state.nested("machine").nested("learner")
     saved = unmixed(saved)
@@ -246,11 +240,10 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
     info = ModelInfo(
         learner=block,
         auto=dict(defaults.auto) if block["type"] == "auto" else None,
-        first_defaults=defaults.first,
         one_vs_rest=several,
         limits=limits,
         fields=list(entry.fields),
-        values=dict(entry.identity.get("values", {})),
+        values=dict(entry.identity["values"]),
         labels=Labels(kind_of(header["classes"]), list(header["classes"])),
         source=_source(about, entry, state, name),
         fingerprint="",
@@ -289,7 +282,7 @@ def _source(
         "learned": state.nested("shard").header["counts"].get("learned", 0),
         "versions": about.versions,
     }
-    if entry.model is not msgspec.UNSET:
+    if entry.model is not None:
         found["imported"] = {"sha256": entry.model.sha256, **entry.model.source}
     return found
 

@@ -60,12 +60,6 @@ class Learner(Many, abc.ABC):
         The kind as which this learner reads such a value, see `Rows.from_dicts`.
     kinds : frozenset of str
         Kinds of declared fields that it learns from. It ignores fields of other kinds.
-    added : mapping
-        Parameters that a release added, and for each the value that means "as before". A state
-        omits a parameter with that value, so that states of earlier releases stay the same.
-    first_defaults : mapping
-        Parameters whose default a release changed, and the first default of each. A model that was
-        started with the first default keeps it.
     deep_copies : bool
         Whether all that grows is in arrays, so that a deep copy takes less time than a state.
     """
@@ -73,8 +67,6 @@ class Learner(Many, abc.ABC):
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
-    added: ClassVar[Mapping[str, Any]] = {}
-    first_defaults: ClassVar[Mapping[str, Any]] = {}
     deep_copies: ClassVar[bool] = False
     _classes: Dictionary
 
@@ -330,7 +322,7 @@ class Learner(Many, abc.ABC):
             raise StateError(f"the state of this {name} is damaged: it has no parameters")
         mine = self._saved_parameters()
         for key in [*mine, *(key for key in theirs if key not in mine)]:
-            came, own = (values.get(key, self.added.get(key)) for values in (theirs, mine))
+            came, own = theirs.get(key), mine.get(key)
             if came != own:
                 raise StateError(
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
@@ -346,9 +338,7 @@ class Learner(Many, abc.ABC):
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters as JSON. A state can only be loaded with equal parameters."""
-        values = {name: plain(value) for name, value in self._get_params().items()}
-        as_before = [name for name, value in self.added.items() if values.get(name) == value]
-        return {name: value for name, value in values.items() if name not in as_before}
+        return {name: plain(value) for name, value in self._get_params().items()}
 
     def fingerprint(self) -> str:
         """SHA-256 of the state, parameters included.

@@ -13,7 +13,6 @@ import pytest
 from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
-from consumers.transports.sqlite.log import SqliteLog
 
 CONFIG = """
 name = "shop"
@@ -100,7 +99,7 @@ def test_without_an_age_nothing_is_deleted(capsys: pytest.CaptureFixture[str]) -
     assert main(["compact", "shop.toml", "--keep", "1h", "--dry-run"]) == 0
     assert "100 of 300 records would be deleted" in capsys.readouterr().out
     assert main(["compact", "shop.toml"]) == 0
-    assert main(["compact", "shop.toml", "--vacuum"]) == 0
+    assert main(["compact", "shop.toml"]) == 0
 
     assert {topic: lines(topic) for topic in before} == before
     assert "shop.db: " in capsys.readouterr().out
@@ -119,10 +118,8 @@ def test_inputs_of_another_service_are_kept(capsys: pytest.CaptureFixture[str]) 
     assert min(lines("orders")) == 0
 
 
-def test_wrong_use_is_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No snapshot, a wrong age, a broker, a service that runs during --vacuum."""
+def test_wrong_use_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """No snapshot, a wrong age, a broker."""
 
     def refused(*arguments: str) -> str:
         assert main(["compact", *arguments]) == 2
@@ -134,7 +131,5 @@ def test_wrong_use_is_refused_in_one_line(
 
     assert "--keep: expected a duration" in refused("shop.toml", "--keep", "old")
     assert "got kafka://nowhere:1; on Kafka set retention.ms" in refused("broker.toml")
-    monkeypatch.setattr(SqliteLog, "running", lambda *_: ["4711"])
-    assert "process 4711 runs shop" in refused("shop.toml", "--vacuum")
     shutil.rmtree("headwater-state")
     assert "has no snapshot that a start would load" in refused("shop.toml", "--keep", "1h")

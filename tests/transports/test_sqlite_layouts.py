@@ -1,4 +1,4 @@
-"""Files of the embedded log: records in batches, and files of the layout before."""
+"""Files of the embedded log: records in batches."""
 
 from __future__ import annotations
 
@@ -25,39 +25,15 @@ from tests.seed import seeds
 
 FEED, OTHER = Partition("feed", 0), Partition("feed", 1)
 
-# What layout 1 was, as the version before wrote it.
-FIRST_LAYOUT = """
-CREATE TABLE topics (
-    name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, first_log INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE records (
-    id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB
-);
-CREATE TABLE offsets (
-    name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
-    PRIMARY KEY (name, topic, partition)
-) WITHOUT ROWID;
-CREATE TABLE owners (
-    name TEXT NOT NULL, shard INTEGER NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (name, shard)
-) WITHOUT ROWID;
-PRAGMA application_id = 1751414642;
-PRAGMA user_version = 1;
-INSERT INTO topics VALUES ('feed', 2, 0);
-INSERT INTO owners VALUES ('svc', 0, 3);
-INSERT INTO offsets VALUES ('svc', 'feed', 0, 7);
-"""
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A file of layout 1 with ten records in the first partition."""
+    """A file with ten records in the first of two partitions."""
     path = str(tmp_path / "log.db")
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(FIRST_LAYOUT)
-        rows = [(n, 1000 + n, b"k%d" % n, b"v%d" % n, None) for n in range(9)]
-        rows.append((9, 1009, None, None, b'[["reason","YQ=="]]'))
-        connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
-        connection.commit()
+    with closing(SqliteLog(path)) as log:
+        log.create_topic("feed", 2)
+        records = [Outgoing("feed", b"k%d" % n, b"v%d" % n, 1000 + n, (), 0) for n in range(9)]
+        log.append([*records, Outgoing("feed", None, None, 1009, (("reason", b"a"),), 0)])
     return path
 
 
@@ -73,33 +49,19 @@ def everything(log: SqliteLog, partition: Partition = FEED) -> list[Record]:
     return log._database.fetch_records(partition, start, 10**6, UNBOUNDED)
 
 
-def test_file_of_the_layout_before_is_read_and_continued(log: SqliteLog) -> None:
-    """Offsets, keys, times and headers stay; new records follow them."""
-    assert log.append([Outgoing("feed", b"k10", b"v10", partition=0)]) == [(0, 10)]
-    assert log.append([Outgoing("feed", b"o", b"other", partition=1)]) == [(1, 0)]
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_file_of_another_layout_is_refused(path: str, version: int) -> None:
+    """In one line that says what to do."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
 
-    found = everything(log)
-    assert [record.offset for record in found] == list(range(11))
-    assert [record.value for record in found[:9]] == [b"v%d" % n for n in range(9)]
-    assert found[9].headers == (("reason", b"a"),)
-    assert log.end_offsets([FEED, OTHER]) == {FEED: 11, OTHER: 1}
-    assert log.offsets_at([FEED], 1004) == {FEED: 4}
-    assert log.committed("svc", [FEED]) == {FEED: 7}
-    assert log.owner("svc", 0, [FEED])._epoch == 4
-
-
-def test_process_of_the_version_before_is_stopped_at_its_next_write(path: str) -> None:
-    """It would give offsets out twice. Its message says what to do."""
-    with closing(sqlite3.connect(path)) as old:
-        SqliteLog(path).close()
-
-        with pytest.raises(sqlite3.IntegrityError, match="upgrade this process too"):
-            old.execute("INSERT INTO records VALUES (10, 1, NULL, NULL, NULL)")
+    with pytest.raises(TransportError, match=rf"layout 3 .* it has {version}: use the headwater"):
+        SqliteLog(path)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 999, 1000, 1001, 5000])
 def test_reads_of_any_size_give_the_same_records(log: SqliteLog, limit: int) -> None:
-    """Over rows of the layout before, small batches and full ones."""
+    """Over small batches and full ones."""
     for size in (1, 2, 2500, 1):
         log.append([Outgoing("feed", b"%d" % n, b"x", partition=0) for n in range(size)])
 

@@ -25,14 +25,10 @@ PAGES = 256  # returned to the file system by one slice
 
 @dataclass(frozen=True, slots=True)
 class FileSize:
-    """Sizes in bytes: of the file with its write-ahead log, and of the unused pages in it.
-
-    `shrinks` is whether unused pages can be returned to the file system while it is used.
-    """
+    """Sizes in bytes: of the file with its write-ahead log, and of the unused pages in it."""
 
     file: int
     unused: int
-    shrinks: bool
 
 
 class Compactor:
@@ -46,12 +42,12 @@ class Compactor:
         """The present sizes."""
         path = self._database.path
         with self._database.faults():
-            page, unused, mode = (
+            page, unused = (
                 self._sql.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_size", "freelist_count", "auto_vacuum")
+                for name in ("page_size", "freelist_count")
             )
         files = [name for name in (path, f"{path}-wal") if os.path.exists(name)]
-        return FileSize(sum(map(os.path.getsize, files)), page * unused, mode == 2)
+        return FileSize(sum(map(os.path.getsize, files)), page * unused)
 
     def readers(self, topic: str) -> set[str]:
         """The services that have committed offsets of a topic."""
@@ -67,20 +63,14 @@ class Compactor:
             with self._database.transaction():
                 start = self._database.start(log)
                 batch = self._sql.execute(
-                    "SELECT id, count FROM batches WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1",
+                    "SELECT id FROM batches WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1",
                     (base + start, base | OFFSET_MASK),
                 ).fetchone()
-                first = before if batch is None else min(before, batch[0] - batch[1] + 1 - base)
-                if start < first:  # rows of layout 1
-                    to = min(first, start + MOST_RECORDS)
-                    to = min(to, self._database.end(log))
-                    self._delete("records", base + start, base + to - 1)
-                else:
-                    to = self._after(base, start, before)
-                    self._delete("batches", base + start, base + to - 1)
-                    if to == start < before and batch is not None:
-                        to = before
-                        self._behead(log, start, batch[0], before)
+                to = self._after(base, start, before)
+                self._delete(base + start, base + to - 1)
+                if to == start < before and batch is not None:
+                    to = before
+                    self._behead(log, start, batch[0], before)
                 if to > start:
                     self._sql.execute("INSERT OR REPLACE INTO starts VALUES (?, ?)", (log, to))
             if to <= start:
@@ -99,20 +89,15 @@ class Compactor:
         """Keep only the records of a batch from an offset on."""
         with closing(self._database.runs(log, start)) as found:
             _, columns = next(found)
-        self._delete("batches", last, last)
+        self._delete(last, last)
         self._database.insert_at(log, before, packed([*columns.rows()][before - start :]))
 
-    def _delete(self, table: str, first: int, last: int) -> None:
-        self._sql.execute(
-            f"DELETE FROM {table} WHERE id BETWEEN ? AND ?",  # noqa: S608
-            (first, last),
-        )
+    def _delete(self, first: int, last: int) -> None:
+        self._sql.execute("DELETE FROM batches WHERE id BETWEEN ? AND ?", (first, last))
 
     def pack(self, partition: Partition) -> Iterator[int]:
-        """Pack rows of layout 1, and small batches beside each other.
-
-        Yields after each slice how many records it has passed.
-        """
+        """Pack small batches beside each other. Yields after each slice how many records it has
+        passed."""
         log = self._database.log(partition)
         at = self._database.start(log)
         while True:
@@ -121,8 +106,7 @@ class Compactor:
                 run, parts = self._run(log, start)
                 if parts > 1:
                     base = log << OFFSET_BITS
-                    for table in ("records", "batches"):
-                        self._delete(table, base + start, base + start + len(run) - 1)
+                    self._delete(base + start, base + start + len(run) - 1)
                     self._database.insert_at(log, start, packed(run))
             if not run:
                 return
@@ -144,24 +128,14 @@ class Compactor:
         return run, parts
 
     def shrink(self) -> Iterator[int]:
-        """Return unused pages to the file system. Yields after each slice how many bytes.
-
-        Nothing happens to a file that cannot shrink while it is used.
-        """
-        while (before := self.size()).shrinks and before.unused:
+        """Return unused pages to the file system. Yields after each slice how many bytes."""
+        while (before := self.size()).unused:
             with self._database.faults():
                 self._sql.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
             after = self.size()
             if after.unused >= before.unused:
                 return
             yield before.unused - after.unused
-        self.checkpoint()
-
-    def rebuild(self) -> None:
-        """Write the whole file again, without unused pages. Nobody else can write meanwhile."""
-        with self._database.faults():
-            self._sql.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            self._sql.execute("VACUUM")
         self.checkpoint()
 
     def checkpoint(self) -> None:

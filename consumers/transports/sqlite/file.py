@@ -3,8 +3,7 @@
 Only this room uses SQL. No read stays open between two calls. Writes happen inside `transaction`,
 and everything that can be computed before is computed before. Records are rows of batches, whose
 integer key is `log << 40 | offset of the last record`. `log` is the number of a partition in the
-file, so that a range of offsets is one scan of neighbouring rows. Files of layout 1 have a row for
-each record, with the key `log << 40 | offset`; `headwater compact` packs them.
+file, so that a range of offsets is one scan of neighbouring rows.
 """
 
 from __future__ import annotations
@@ -49,20 +48,14 @@ __all__ = ["OFFSET_BITS", "OFFSET_MASK", "Database"]
 OFFSET_BITS = 40  # 10¹² records per partition, eight million partitions per file
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 _APPLICATION_ID = 0x68647772  # "hdwr" in the file's header: a headwater log
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _SCHEMA = (
     """CREATE TABLE topics (
     name TEXT PRIMARY KEY,
+    id TEXT NOT NULL,
     partitions INTEGER NOT NULL CHECK (partitions > 0),
     first_log INTEGER NOT NULL  -- partition p is log first_log + p
 ) WITHOUT ROWID""",
-    f"""CREATE TABLE records (
-    id INTEGER PRIMARY KEY,  -- log << {OFFSET_BITS} | offset
-    timestamp INTEGER NOT NULL,
-    key BLOB,
-    value BLOB,
-    headers BLOB  -- JSON pairs of name and base64, NULL without any
-)""",
     """CREATE TABLE offsets (
     name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
     PRIMARY KEY (name, topic, partition)
@@ -71,10 +64,10 @@ _SCHEMA = (
     name TEXT NOT NULL, shard INTEGER NOT NULL, epoch INTEGER NOT NULL,
     PRIMARY KEY (name, shard)
 ) WITHOUT ROWID""",
-    f"PRAGMA application_id = {_APPLICATION_ID}",
-)
-# From layout 1 to 2. The trigger stops a process of an earlier version that has the file open.
-_SECOND_LAYOUT = (
+    """CREATE TABLE holders (
+    name TEXT NOT NULL, shard INTEGER NOT NULL, process TEXT NOT NULL,
+    PRIMARY KEY (name, shard)
+) WITHOUT ROWID""",
     f"""CREATE TABLE batches (
     id INTEGER PRIMARY KEY,  -- log << {OFFSET_BITS} | offset of the last record
     count INTEGER NOT NULL,
@@ -82,21 +75,9 @@ _SECOND_LAYOUT = (
     data BLOB NOT NULL
 )""",
     "CREATE TABLE starts (log INTEGER PRIMARY KEY, start INTEGER NOT NULL)",  # after a deletion
-    """CREATE TRIGGER records_are_closed BEFORE INSERT ON records BEGIN
-    SELECT RAISE(ABORT, 'a newer headwater uses this log: upgrade this process too');
-END""",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_SCHEMA_VERSION}",
 )
-
-_HOLDERS = """
-CREATE TABLE IF NOT EXISTS holders (
-    name TEXT NOT NULL, shard INTEGER NOT NULL, process TEXT NOT NULL,
-    PRIMARY KEY (name, shard)
-) WITHOUT ROWID
-"""
-# An additional table of layout 1, created with the first topic that gets an id. An older headwater
-# neither reads nor writes it, and its topics have no id.
-_TOPIC_IDS = "CREATE TABLE IF NOT EXISTS topic_ids (name TEXT PRIMARY KEY, id TEXT NOT NULL)"
 
 _encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(tuple[Header, ...]).decode
@@ -156,18 +137,15 @@ class Database:
     def _prepare(self) -> None:
         """Check that it is a headwater log, and initialize a new file."""
         self._refuse_foreign()
-        # A new file can shrink while it is in use; for an existing one this has no effect.
+        # It can shrink while it is in use.
         self._connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._switch_to_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
         if self._version() < _SCHEMA_VERSION:
             with self.transaction():
-                version = self._version()  # another process may have been faster
-                for statement in (_SCHEMA, (), ())[version]:
+                made = self._version() == _SCHEMA_VERSION  # another process may have been faster
+                for statement in () if made else _SCHEMA:
                     self._connection.execute(statement)
-                for statement in (_SECOND_LAYOUT, _SECOND_LAYOUT, ())[version]:
-                    self._connection.execute(statement)
-        self._rows = bool(self._value("SELECT EXISTS (SELECT 1 FROM records)"))  # never more rows
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -198,10 +176,10 @@ class Database:
                 f"expected a headwater log in {self.url}, but it is the database of another "
                 "program: use another path"
             )
-        if version > _SCHEMA_VERSION:
+        if version not in (0, _SCHEMA_VERSION):
             raise TransportError(
                 f"expected layout {_SCHEMA_VERSION} in {self.url}, but it has {version}: "
-                "use the newer headwater that wrote it"
+                "use the headwater that wrote it"
             )
 
     def _value(self, statement: str, arguments: Sequence[object] = ()) -> int:
@@ -270,27 +248,17 @@ class Database:
         return {topic: partitions for topic, (partitions, _) in sorted(self._topics.items())}
 
     def topic_ids(self) -> dict[str, str]:
-        """Topic to its id; "" for a topic without one."""
+        """Topic to its id."""
         with self.faults():
-            known = self._value("SELECT count(*) FROM sqlite_master WHERE name = 'topic_ids'")
-            ids = "coalesce((SELECT id FROM topic_ids AS i WHERE i.name = t.name), '')"
-            rows = self._connection.execute(
-                f"SELECT t.name, {ids if known else repr('')} FROM topics AS t"  # noqa: S608
-            )
-            return dict(rows.fetchall())
+            return dict(self._connection.execute("SELECT name, id FROM topics").fetchall())
 
     def create_topic(self, topic: str, partitions: int) -> None:
         with self.transaction():
-            made = self._connection.execute(
-                "INSERT INTO topics SELECT ?, ?, coalesce(max(first_log + partitions), 0) "
+            self._connection.execute(
+                "INSERT INTO topics SELECT ?, ?, ?, coalesce(max(first_log + partitions), 0) "
                 "FROM topics WHERE true ON CONFLICT DO NOTHING",
-                (topic, partitions),
+                (topic, uuid4().hex, partitions),
             )
-            if made.rowcount:
-                self._connection.execute(_TOPIC_IDS)
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO topic_ids VALUES (?, ?)", (topic, uuid4().hex)
-                )
 
     def _topic(self, topic: str) -> tuple[int, int]:
         if topic not in self._topics:
@@ -320,7 +288,6 @@ class Database:
             return self._value(
                 "SELECT max(coalesce((SELECT max(id) + 1 - ?1 FROM batches "
                 "WHERE id BETWEEN ?1 AND ?2), 0), "
-                "coalesce((SELECT max(id) + 1 - ?1 FROM records WHERE id BETWEEN ?1 AND ?2), 0), "
                 "coalesce((SELECT start FROM starts WHERE log = ?3), 0))",
                 (base, base | OFFSET_MASK, log),
             )
@@ -328,26 +295,18 @@ class Database:
     def offset_at(self, log: int, timestamp: int) -> int:
         """The first offset at or after a time. It scans from the start, as times may decrease."""
         base = log << OFFSET_BITS
-        found = self.end(log)
         with self.faults(), self.reading():
-            row = self._connection.execute(
-                "SELECT id FROM records WHERE id BETWEEN ? AND ? AND timestamp >= ? "
-                "ORDER BY id LIMIT 1",
-                (base, base | OFFSET_MASK, timestamp),
-            ).fetchone()
             batch = self._connection.execute(
                 "SELECT id, count, data FROM batches WHERE id BETWEEN ? AND ? AND newest >= ? "
                 "ORDER BY id LIMIT 1",
                 (base, base | OFFSET_MASK, timestamp),
             ).fetchone()
-        if row is not None:
-            found = row[0] - base
-        if batch is not None:
-            last, count, data = batch
-            times = unpacked(data, self.url).timestamps
-            later = next(at for at, time in enumerate(times) if time >= timestamp)
-            found = min(found, last - count + 1 - base + later)
-        return found
+        if batch is None:
+            return self.end(log)
+        last, count, data = batch
+        times = unpacked(data, self.url).timestamps
+        later = next(at for at, time in enumerate(times) if time >= timestamp)
+        return int(last) - int(count) + 1 - base + later
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
         """Records from `start`: at least one, at most `limit` and `max_bytes`. None at the end."""
@@ -402,20 +361,9 @@ class Database:
                 "SELECT id, count, data FROM batches WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1",
                 (at, base | OFFSET_MASK),
             ).fetchone()
-            first = (base | OFFSET_MASK) + 1 if batch is None else batch[0] - batch[1] + 1
-            if self._rows and at < first:
-                # One by one, because a thousand rows at once could be a gigabyte.
-                with closing(
-                    self._connection.execute(
-                        "SELECT id, timestamp, key, value, headers FROM records "
-                        "WHERE id BETWEEN ? AND ? ORDER BY id",
-                        (at, first - 1),
-                    )
-                ) as found:
-                    for row, *cells in found:
-                        yield row - base, Columns(*([cell] for cell in cells))
             if batch is None:
                 return
+            first = batch[0] - batch[1] + 1
             columns = self._unpacked(log, batch[2], batch[1])
             if at > first:
                 columns = _part(columns, at - first, len(columns.keys))
@@ -497,7 +445,6 @@ class Database:
     def next_epoch(self, name: str, shard: int, process: str) -> tuple[int, str]:
         """Take a shard. Returns its new epoch, and the process that did not release it, or ""."""
         with self.transaction():
-            self._connection.execute(_HOLDERS)  # files of earlier versions have no such table
             self._connection.execute(
                 "INSERT INTO owners VALUES (?, ?, 1) "
                 "ON CONFLICT (name, shard) DO UPDATE SET epoch = epoch + 1",
@@ -510,14 +457,6 @@ class Database:
                 "INSERT OR REPLACE INTO holders VALUES (?, ?, ?)", (name, shard, process)
             )
             return self.epoch(name, shard), "" if found is None else str(found[0])
-
-    def holders(self, name: str) -> list[str]:
-        """The processes that own shards of a service and did not release them."""
-        with self.faults():
-            if not self._value("SELECT count(*) FROM sqlite_master WHERE name = 'holders'"):
-                return []
-            rows = self._connection.execute("SELECT process FROM holders WHERE name = ?", (name,))
-            return [process for (process,) in rows]
 
     def release(self, name: str, shard: int, epoch: int) -> None:
         """The holder of this epoch has closed the shard. A later holder is kept."""

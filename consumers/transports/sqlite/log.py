@@ -147,10 +147,6 @@ class SqliteLog(FetchingLog):
         with self._database.transaction():
             pass
 
-    def running(self, name: str) -> list[str]:
-        """The numbers of other processes on this machine that run shards of a service."""
-        return sorted({held.split()[0] for held in self._database.holders(name) if _runs(held)})
-
     def compactor(self) -> Compactor:
         """What makes the file smaller."""
         return Compactor(self._database)
