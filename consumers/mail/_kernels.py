@@ -74,7 +74,8 @@ def prepare(markup: Any, most: Any, source: Any, counts: Any) -> None:
     """
     size = tags = images = forms = flags = options = formats = repeats = pages = 0
     states, open_ = np.full(_STATES, -1, np.int64), _CLOSED
-    spans, format_ = np.empty((_FORMATS, 2), np.int64), -1  # of distinct formats, and where one is
+    # Of distinct formats, and where one is. Formats in another tag are counted and have no span.
+    spans, format_ = np.zeros((_FORMATS, 2), np.int64), -1
     page = False
     for at in range(markup.size):
         byte = markup[at]

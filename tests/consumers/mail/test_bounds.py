@@ -11,6 +11,7 @@ from email.policy import compat32
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,28 @@ def test_paragraphs_with_many_fonts_are_cut() -> None:
 
     assert "wrong_cut" in made["structure"].split()
     assert made["text"].startswith("a\na\na")
+
+
+def test_no_format_is_compared_with_memory_that_nobody_wrote(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A format inside another tag is counted, and has no span: the kernel read where it led."""
+    markup = "<b a><i b <u c>"
+    empty = np.empty
+
+    def left(shape: Any, dtype: Any = float) -> Any:
+        """What such memory may have: a span of the same length, far away."""
+        found = empty(shape, dtype)
+        found[:] = [1 << 40, len("<i b <u c")] if found.ndim == 2 else 0
+        return found
+
+    monkeypatch.setattr(np, "empty", left)
+    counts = np.zeros(kernels.COUNTS, np.int64)
+    source = np.zeros(2 * len(markup), np.uint8)
+    most = kernels.Most(MANY, MANY, MANY, MANY)
+    kernels.prepare.interpreted(np.frombuffer(markup.encode(), np.uint8), most, source, counts)
+
+    assert source[: counts[0]].tobytes().decode() == markup
 
 
 def test_a_list_has_at_most_so_many_options() -> None:
