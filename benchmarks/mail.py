@@ -4,8 +4,8 @@ Each row is one kind of mail, read by one thread. Rates are of processor time, t
 rounds over different mails, so that other work on the machine counts little. `document` is all that
 the service does with the bytes of a mail before the learner: parts, text of HTML, links and their
 domains, words of headers. `columns` also makes columns of a block, and `learned` also scores and
-learns them with a `SpamScorer`, every second one as spam. `parts` is the fast parser alone, `email`
-the standard library's `message_from_bytes` alone, which decodes no part.
+learns them with a `SpamScorer`, every second one as spam. `parts` is the reader of parts
+alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from email.message import EmailMessage
 from email.policy import SMTP
 
-from fast_mail_parser import parse_email_tree
-
 from benchmarks.performance import put
 from consumers.codecs.json import JsonObservations
 from consumers.codecs.raw import RawDocuments
 from consumers.codecs.registry import wire_format
 from consumers.mail.document import mail_document
 from consumers.mail.fields import FIELDS
+from consumers.mail.parts import mail_parts
 from stream import SpamScorer
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.data.rows import Rows
@@ -129,7 +128,7 @@ READERS: dict[str, Callable[[Sequence[bytes]], object]] = {
     "document": each(mail_document),
     "columns": columns(),
     "learned": learned(),
-    "parts": each(lambda value: parse_email_tree(value, mode="lazy")),
+    "parts": each(mail_parts),
     "email": each(email.message_from_bytes),
 }
 

@@ -18,6 +18,7 @@ from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
 from consumers.api.problems import ProblemError
 from consumers.config import Config
 from consumers.mail.envelope import LARGEST, bare, header_of, mail_key
+from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
 
@@ -102,7 +103,7 @@ def read(config: Config, answerer: Answerer, body: bytes, coding: str) -> ReadMa
         )
     if not value:
         raise ProblemError(400, "expected a mail as the body, got nothing")
-    text = b64encode(bare(value)[:LARGEST]).decode()
+    text = b64encode(lighter(bare(value))).decode()
     record = msgspec.json.encode(_nested(config.input.id, mail_key(value)) | {field: text})
     return ReadMail(answerer.read([b"0"], [record]), header_of(value, b"message-id"))
 

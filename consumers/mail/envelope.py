@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "COMPARED",
     "ENVELOPE",
     "LARGEST",
+    "LARGEST_READ",
     "bare",
     "fields_of",
     "header_of",
     "mail_key",
-    "mail_record",
     "parted",
 ]
 
 LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
+LARGEST_READ = 1 << 25  # bytes of a mail that are read, to find its text after attachments
 LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
 COMPARED = 100_000  # bytes of the body in the digest
 ENVELOPE = (b"From ", b">From ")  # of the line before a mail in an mbox
@@ -65,17 +66,6 @@ def mail_key(value: bytes) -> str:
         hashed.update(b"%d:" % len(part) + part)
     shown = found.get(b"message-id", b"").strip(b"<>").decode("ascii", "ignore")
     return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
-
-
-def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
-    """The observation of a mail, the same on each way to a service.
-
-    Examples
-    --------
-    >>> mail_record(b"Subject: hi\\nX-Headwater: ham\\n\\n")["mail"]
-    'U3ViamVjdDogaGkKCg=='
-    """
-    return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
 
 
 def bare(value: bytes) -> bytes:
