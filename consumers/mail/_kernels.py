@@ -13,7 +13,17 @@ import numpy as np
 
 from stream.kernel import inlined, kernel
 
-__all__ = ["COUNTS", "STYLED", "TAGS_OF_NO_TEXT", "TARGETS", "TITLE", "TOO_MANY", "Most", "prepare"]
+__all__ = [
+    "BLOCKS",
+    "COUNTS",
+    "STYLED",
+    "TAGS_OF_NO_TEXT",
+    "TARGETS",
+    "TITLE",
+    "TOO_MANY",
+    "Most",
+    "prepare",
+]
 
 COUNTS = 4  # numbers that `prepare` writes: bytes of the source, images, forms, flags
 # Flags: more of something than is read, styles or colours, a title, tags whose text is no text,
@@ -59,6 +69,28 @@ _PAGE, _BODY, _OPTION = _bytes("html"), _bytes("body"), _bytes("option")
 _BIG, _CODE, _EM, _FONT = _bytes("big"), _bytes("code"), _bytes("em"), _bytes("font")
 _SMALL, _STRIKE, _STRONG = _bytes("small"), _bytes("strike"), _bytes("strong")
 _TT, _NOBR = _bytes("tt"), _bytes("nobr")
+
+
+def _packed(name: str) -> int:
+    """Six bits of each character, which letters and digits differ in."""
+    packed = 0
+    for byte in name.encode():
+        packed = packed << 6 | byte & 63
+    return packed
+
+
+# Elements that separate words, at their beginning and at their end: blocks, cells, lines, items.
+BLOCKS = (
+    *("address", "article", "aside", "blockquote", "br", "caption", "center", "col"),
+    *("colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption"),
+    *("figure", "footer", "form", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+    *("hgroup", "hr", "legend", "li", "listing", "main", "marquee", "menu", "nav"),
+    *("noframes", "ol", "optgroup", "option", "p", "plaintext", "pre", "search", "section"),
+    *("select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead", "title"),
+    *("tr", "ul", "xmp"),
+)
+_BLOCKS = np.array(sorted(map(_packed, BLOCKS)), np.int64)
+_LONGEST_BLOCK = max(map(len, BLOCKS))
 
 
 @kernel
@@ -290,24 +322,27 @@ def _named(markup: Any, at: int) -> int:
 
 @inlined
 def _separates(markup: Any, at: int) -> Any:
-    """Whether the tag whose name begins here, perhaps after a slash, separates words.
-
-    Names with p, d, t, l, h, o, br, bl, ce, se and ar at their beginning do.
-    """
+    """Whether the tag whose name begins here, perhaps after a slash, separates words."""
     at += at < markup.size and markup[at] == _SLASH
-    if at >= markup.size:
+    packed = size = 0
+    while at < markup.size and size <= _LONGEST_BLOCK:
+        byte = markup[at]
+        if byte in (_END, _SPACE, _LINE_FEED, _SLASH, _TAB, _FORM_FEED, _RETURN):
+            break
+        packed = packed << 6 | (_lower(byte) & 63)
+        letter = _A <= _lower(byte) <= _Z or _ZERO <= byte <= _NINE
+        size += 1 if letter else _LONGEST_BLOCK + 1
+        at += 1
+    if not size or size > _LONGEST_BLOCK:
         return False
-    first = _lower(markup[at])
-    if first in (ord("p"), ord("d"), ord("t"), ord("l"), ord("h"), ord("o")):
-        return True
-    if at + 1 >= markup.size:
-        return False
-    second = _lower(markup[at + 1])
-    if first == ord("b"):
-        return second in (ord("r"), ord("l"))
-    if first in (ord("c"), ord("s")):
-        return second == ord("e")
-    return first == ord("a") and second == ord("r")
+    low, high = 0, _BLOCKS.size
+    while low < high:
+        middle = (low + high) // 2
+        if _BLOCKS[middle] < packed:
+            low = middle + 1
+        else:
+            high = middle
+    return low < _BLOCKS.size and _BLOCKS[low] == packed
 
 
 @inlined

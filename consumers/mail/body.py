@@ -31,7 +31,7 @@ _CALENDARS = ("text/calendar", "application/ics")
 # Reports and such: fields that mail programs show as they are.
 _SHOWN = (
     *("message/delivery-status", "message/disposition-notification", "message/feedback-report"),
-    *("message/global-delivery-status", "message/partial", "message/external-body"),
+    *("message/global-delivery-status", "message/global-disposition-notification"),
 )
 _ENTRY = re.compile(
     r"^(SUMMARY|DESCRIPTION|LOCATION|COMMENT|URL|CONTACT|ORGANIZER)((?:;[^:\n]*+)?):([^\n]*)",

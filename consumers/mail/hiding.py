@@ -69,7 +69,7 @@ def taken(tree: Any, sheet: str) -> tuple[list[str], bool]:
     texts = _gone(nodes, styles)
     for group in _INHERITED:
         if group in groups:
-            texts += _invisible(group, nodes, styles, climbs)
+            texts += _invisible(group, nodes, styles)
     return texts, climbs.cut
 
 
@@ -231,42 +231,48 @@ def _gone(nodes: dict[int, Any], styles: Mapping[int, Declared]) -> list[str]:
     return texts
 
 
-def _invisible(
-    group: str, nodes: Mapping[int, Any], styles: Mapping[int, Declared], climbs: _Climbs
-) -> list[str]:
+def _invisible(group: str, nodes: Mapping[int, Any], styles: Mapping[int, Declared]) -> list[str]:
     """The texts that a property hides which elements inside may have otherwise."""
     members = _MEMBERS[group]
     setters = {place for place, made in styles.items() if any(name in made for name in members)}
+    colours = _Colours(styles)
     texts = []
     for place, node in nodes.items():
         if place not in setters or node.tag == "html":
             continue
-        hidden = (
-            _is_as_its_background(node, styles, climbs)
-            if group == COLOUR
-            else group in hides(styles[place])
-        )
+        hidden = colours.are_equal(node) if group == COLOUR else group in hides(styles[place])
         if hidden and (text := _text_without(node, setters, group == COLOUR)):
             texts.append(text)
     return texts
 
 
-def _is_as_its_background(node: Any, styles: Mapping[int, Declared], climbs: _Climbs) -> bool:
-    """Whether the text has the colour of its background, by the styles around it."""
-    made = styles[node.mem_id]
-    colour, behind = made.get("color", ("", False))[0], background_of(made)
-    if not colour and not behind:
-        return False
-    for above in climbs.above(node):
-        if colour and behind:
-            break
-        outer = styles.get(above.mem_id)
-        if outer:
-            colour = colour or outer.get("color", ("", False))[0]
-            behind = behind or background_of(outer)
-    text = colour_of(colour) if colour else _BLACK
-    back = colour_of(behind) if behind else _WHITE
-    return text is not None and back is not None and not climbs.cut and _near(text, back)
+class _Colours:
+    """The colours of elements as they are written, and of what is behind: theirs, or the nearest
+    ones around them. Each element is looked at once."""
+
+    def __init__(self, styles: Mapping[int, Declared]) -> None:
+        self._styles = styles
+        self._known: dict[int, tuple[str, str]] = {}
+
+    def are_equal(self, node: Any) -> bool:
+        """Whether the text of an element has the colour of its background."""
+        colour, behind = self._of(node)
+        text = colour_of(colour) if colour else _BLACK
+        back = colour_of(behind) if behind else _WHITE
+        return text is not None and back is not None and _near(text, back)
+
+    def _of(self, node: Any) -> tuple[str, str]:
+        path = []
+        while node is not None and node.mem_id not in self._known:
+            path.append(node.mem_id)
+            node = node.parent
+        found = ("", "") if node is None else self._known[node.mem_id]
+        for place in reversed(path):
+            if made := self._styles.get(place):
+                own = made.get("color", ("", False))[0], background_of(made)
+                found = own[0] or found[0], own[1] or found[1]
+            self._known[place] = found
+        return found
 
 
 def _text_without(node: Any, setters: set[int], links_apart: bool) -> str:

@@ -15,14 +15,17 @@ from consumers.mail import limits
 from consumers.mail.parameters import parameter
 from consumers.mail.signed import signed_content
 from consumers.mail.transfer import encoding_of, untransferred
-from consumers.mail.values import text_of, words_decoded
+from consumers.mail.values import line_of, text_of, words_decoded
 
 __all__ = ["MailPart", "mail_parts"]
 
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:([^\n]*+(?:\n[ \t][^\n]*+)*+)\n?")
 _NO_FIELD = re.compile(rb"(?:[ \t:]|>?From )[^\n]*\n?")  # lines that are left out
 _TYPE = re.compile(r"\s*\"?([\w!#$&.+^-]{1,60}/[\w!#$&.+^-]{1,80})(?=[\s;\"(),]|$)", re.ASCII)
-_MAILS = ("message/rfc822", "message/global", "message/news")
+_MAILS = (
+    *("message/rfc822", "message/global", "message/news"),
+    *("message/partial", "message/external-body"),
+)
 _OPAQUE = ("application/pkcs7-mime", "application/x-pkcs7-mime")
 _DIGEST = "multipart/digest"
 _TEXT = "text/plain"
@@ -183,7 +186,7 @@ class _Open:
     def add(self, part: MailPart) -> bool:
         """Open a multipart; False if it has no boundary, or that of one around it."""
         values = part.fields.get("content-type")
-        boundary = parameter(text_of(values[0]), "boundary") if values else None
+        boundary = parameter(line_of(values[0]), "boundary") if values else None
         if not boundary or not boundary.rstrip():
             return False
         separator = b"--" + boundary.rstrip().encode("utf-8", "surrogateescape")
@@ -238,13 +241,13 @@ def _head(value: bytes, at: int, depth: int, default: str, open_: _Open) -> Mail
     if value[at : at + 1] == b"\n":
         at += 1
     kinds, encodings = fields.get("content-type"), fields.get("content-transfer-encoding")
-    content_type = text_of(kinds[0]) if kinds else ""
+    content_type = line_of(kinds[0]) if kinds else ""
     kind = _type(content_type) if kinds else default
     part = MailPart(kind, depth, fields, value, at, len(value))
     if encodings:
         part.encoding = encoding_of(encodings[0])
     dispositions = fields.get("content-disposition")
-    disposition = text_of(dispositions[0]) if dispositions else ""
+    disposition = line_of(dispositions[0]) if dispositions else ""
     if disposition:
         inline = disposition.partition(";")[0].strip().lower() == "inline"
         part.disposition = "inline" if inline else "attachment"

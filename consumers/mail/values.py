@@ -13,14 +13,14 @@ from consumers.mail import limits
 from consumers.mail.charsets import decoded, undeclared
 from consumers.mail.transfer import unbase64
 
-__all__ = ["text_of", "words_decoded"]
+__all__ = ["line_of", "text_of", "words_decoded"]
 
-_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
-_FOLD = re.compile(r"\n[ \t]*")
+_WORD = re.compile(rb"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+_FOLD = re.compile(rb"\n[ \t]*")
 
 
-def text_of(raw: bytes, charset: str = "") -> str:
-    """The text of a header's value.
+def line_of(raw: bytes, charset: str = "") -> str:
+    """A header's value as one line, with its encoded words as they are.
 
     Parameters
     ----------
@@ -31,14 +31,25 @@ def text_of(raw: bytes, charset: str = "") -> str:
 
     Examples
     --------
-    >>> text_of(b" =?utf-8?B?Y2Fm?=\\n =?utf-8?Q?=C3=A9?= au\\n lait")
+    >>> line_of(b" a\n b")
+    'a b'
+    """
+    raw = _unfolded(raw)
+    return raw.decode() if raw.isascii() else undeclared(raw, charset)
+
+
+def text_of(raw: bytes, charset: str = "") -> str:
+    """The text of a header's value; see `line_of` for the parameters.
+
+    Examples
+    --------
+    >>> text_of(b" =?utf-8?B?Y2Fm?=\n =?utf-8?Q?=C3=A9?= au\n lait")
     'café au lait'
     """
-    raw = raw[: limits.LONGEST_VALUE]
-    text = raw.decode() if raw.isascii() else undeclared(raw, charset)
-    if "\n" in text:
-        text = _FOLD.sub(" ", text)
-    return words_decoded(text.strip())
+    raw = _unfolded(raw)
+    if b"=?" in raw:
+        return _decoded(raw, charset)
+    return raw.decode() if raw.isascii() else undeclared(raw, charset)
 
 
 def words_decoded(text: str) -> str:
@@ -49,27 +60,34 @@ def words_decoded(text: str) -> str:
     >>> words_decoded("a =?utf-8?Q?b=C3?= =?utf-8?Q?=A9?= =?koi8-r?B?wQ==?= c")
     'a béа c'
     """
-    if "=?" not in text:
-        return text
+    return _decoded(text.encode("utf-8", "replace"), "") if "=?" in text else text
+
+
+def _unfolded(raw: bytes) -> bytes:
+    raw = raw[: limits.LONGEST_VALUE]
+    return (_FOLD.sub(b" ", raw) if b"\n" in raw else raw).strip()
+
+
+def _decoded(raw: bytes, charset: str) -> str:
+    """The text of bytes with encoded words."""
     out: list[str] = []
     held: list[bytes] = []
     named, at = "", 0
-    for found in _WORD.finditer(text):
-        between = text[at : found.start()]
+    for found in _WORD.finditer(raw):
+        between = raw[at : found.start()]
         at = found.end()
-        charset = found[1].partition("*")[0].lower()
+        name = found[1].partition(b"*")[0].decode("ascii", "replace").lower()
         adjacent = bool(held) and not between.strip()
-        if held and not (adjacent and charset == named):
+        if held and not (adjacent and name == named):
             out.append(decoded(b"".join(held), named)[0])
             held = []
         if not adjacent:
-            out.append(between)
-        named = charset
-        content = found[3].encode("utf-8", "replace")
+            out.append(undeclared(between, charset))
+        named = name
+        content = found[3]
         held.append(
-            unbase64(content)[0] if found[2] in "bB" else binascii.a2b_qp(content, header=True)
+            unbase64(content)[0] if found[2] in b"bB" else binascii.a2b_qp(content, header=True)
         )
     if held:
         out.append(decoded(b"".join(held), named)[0])
-    out.append(text[at:])
-    return "".join(out)
+    return "".join([*out, undeclared(raw[at:], charset)])

@@ -21,7 +21,9 @@ from consumers.mail.parts import mail_parts
 from tests.consumers.mail.made import hostile_markup, page
 from tests.seed import seeds
 
-SEPARATES = re.compile(r"<(?=/?(?:[pPdDtTlLhHoO]|[bB][rRlL]|[cCsS][eE]|[aA][rR]))")
+SEPARATES = re.compile(
+    rf"<(?=/?(?:{'|'.join(kernels.BLOCKS)})(?:[\s/>]|$))", re.IGNORECASE | re.ASCII
+)
 HINTS = ("hidden", "style", "color")
 TARGETS = ("area", "base", "button", "form", "frame", "iframe", "input", "meta")
 TAG = re.compile(r"<p>")
