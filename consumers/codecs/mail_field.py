@@ -25,6 +25,8 @@ class MailField:
         The field that holds the mail.
     parse
         Decodes the JSON of a record.
+    ignored
+        Headers of the mail that are no evidence.
 
     Examples
     --------
@@ -33,8 +35,13 @@ class MailField:
     'hi'
     """
 
-    def __init__(self, field: str, parse: Callable[[bytes | None], Document] = parse) -> None:
-        self._field, self._parse = field, parse
+    def __init__(
+        self,
+        field: str,
+        parse: Callable[[bytes | None], Document] = parse,
+        ignored: tuple[str, ...] = (),
+    ) -> None:
+        self._field, self._parse, self._ignored = field, parse, ignored
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
@@ -42,14 +49,17 @@ class MailField:
             document = _decode(plain(value))
         except (msgspec.DecodeError, RecursionError):
             document = self._parse(value)
-        return expanded(document, self._field)
+        return expanded(document, self._field, ignored=self._ignored)
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def expanded(
-    document: Document, field: str, decode: Callable[[str], bytes] = binascii.a2b_base64
+    document: Document,
+    field: str,
+    decode: Callable[[str], bytes] = binascii.a2b_base64,
+    ignored: tuple[str, ...] = (),
 ) -> Document:
     """The document with the fields of its mail instead of the mail; the same if it has none.
 
@@ -64,7 +74,7 @@ def expanded(
         raise RecordError("unparsable", str(error)) from None
     if value is None:
         return document
-    return {**document, field: None, **mail_document(value)}
+    return {**document, field: None, **mail_document(value, ignored)}
 
 
 def mail_in(

@@ -14,14 +14,17 @@ from typing import Any
 from consumers.mail import limits
 from consumers.mail.body import Body
 from consumers.mail.headers import address_of, header_words, received_words
+from consumers.mail.later import is_ignored
 from consumers.mail.parts import mail_parts
 from consumers.mail.values import text_of
 
 __all__ = ["mail_document"]
 
 
-def mail_document(value: bytes) -> dict[str, Any]:
+def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
     """The document of a mail: a value of each of `fields.FIELDS`. O(bytes), up to the bounds.
+
+    `ignored`: headers that are no evidence, in addition to those of `later`.
 
     Examples
     --------
@@ -36,6 +39,7 @@ def mail_document(value: bytes) -> dict[str, Any]:
     headers = {
         name: [text_of(each, charset) for each in values[: limits.MOST_VALUES]]
         for name, values in parts[0].fields.items()
+        if not is_ignored(name, ignored)
     }
     subject = headers.get("subject", [""])[0]
     sender, reply = (address_of(headers.get(name, [""])[0]) for name in ("from", "reply-to"))

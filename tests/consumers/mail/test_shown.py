@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from consumers.mail.document import mail_document
-from consumers.mail.envelope import LARGEST, mail_key
+from consumers.mail.envelope import LARGEST, bare, mail_key
 from consumers.mail.lighter import lighter
 from consumers.mail.styles import declared, rules_of
 
@@ -330,3 +330,13 @@ def test_simple_declarations_are_those_of_tinycss2() -> None:
 def test_sheet_that_is_broken_ends() -> None:
     for sheet in ("a{", "}}}a{display:none}", '"{', "@media{", "@import x;a{display:none", "\\"):
         assert len(list(rules_of(sheet))) <= 1
+
+
+def test_verdict_of_another_filter_is_no_word() -> None:
+    """So a forged one helps nobody; what a server measured stays."""
+    head = b"X-Spam-Flag: NO\nX-Bogosity: Ham\nSTATUS: RO\nX-Mozilla-Keys: $junk\nX-UID: 7\n"
+    kept = b"X-Mailer: y\nAuthentication-Results: a.org; spf=fail\n\nhi"
+
+    assert mail_document(head + kept)["headers"] == mail_document(kept)["headers"]
+    assert "spf" in mail_document(kept)["headers"]
+    assert bare(head + kept) == kept
