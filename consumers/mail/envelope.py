@@ -12,6 +12,7 @@ __all__ = [
     "COMPARED",
     "ENVELOPE",
     "LARGEST",
+    "LARGEST_ASKED",
     "LARGEST_READ",
     "bare",
     "fields_of",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
+LARGEST_ASKED = 1 << 22  # bytes of a mail in a request, which many clients send at once
 LARGEST_READ = 1 << 25  # bytes of a mail that are read, to find its text after attachments
 LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
 COMPARED = 100_000  # bytes of the body in the digest

@@ -19,9 +19,9 @@ HTML = b"Content-Type: text/html; charset=utf-8\n\n"
 MULTI = b"Content-Type: multipart/mixed; boundary=b\n\n"
 
 
-def nested(levels: int) -> bytes:
+def nested(levels: int, text: bytes) -> bytes:
     """A text in so many multiparts."""
-    text = b"\n" + SPAM.encode()
+    text = b"\n" + text
     for level in range(levels):
         text = b"Content-Type: multipart/mixed; boundary=n%d\n\n--n%d\n%s\n--n%d--" % (
             (level, level, text, level)
@@ -67,46 +67,51 @@ def uuencoded(value: bytes, name: str) -> bytes:
     return b"begin 644 %s\n%s`\nend\n" % (name.encode(), b"".join(lines))
 
 
-TEXT = SPAM.encode()
-BASE64 = b64encode(TEXT)
-WRITTEN = {
-    "as it is": PLAIN + b"\n" + TEXT,
-    "an attachment": PLAIN + b"Content-Disposition: attachment; filename=a.txt\n\n" + TEXT,
-    "17 levels": nested(17),
-    "200 levels": nested(200),
-    "base64;": PLAIN + b"Content-Transfer-Encoding: base64;\n\n" + BASE64,
-    "base64 (really)": PLAIN + b"Content-Transfer-Encoding: base64 (really)\n\n" + BASE64,
-    "base-64": PLAIN + b"Content-Transfer-Encoding: BASE-64\n\n" + BASE64,
-    "base64 with a footer": PLAIN
-    + b"Content-Transfer-Encoding: base64\n\n"
-    + b64encode(TEXT + b" ")
-    + b"\n\nA footer.",
-    "uuencode": PLAIN + b"Content-Transfer-Encoding: x-uuencode\n\n" + uuencoded(TEXT, "a"),
-    "4,001 tags": HTML + b"<b>" * 4001 + TEXT + b" <a href='http://evil.example/x'>go</a>",
-    "501 attributes": HTML + b"<p " + b"".join(b" a%d" % i for i in range(501)) + b">" + TEXT,
-    "501 options": HTML + b"<select>" + b"<option>" * 501 + b"</select>" + TEXT,
-    "many fonts": HTML + b"".join(b"<font size=%d><p>" % i for i in range(2000)) + TEXT,
-    "after an attachment": MULTI
-    + b"--b\nContent-Type: image/png\nContent-Transfer-Encoding: base64\n\n"
-    + encoded(bytes(2_000_000))
-    + b"\n--b\n\n"
-    + TEXT
-    + b"\n--b--",
-    "after many pages": MULTI + (b"--b\n" + HTML + b"<p>\n") * 9 + b"--b\n" + HTML + TEXT,
-    "an attached page": MULTI
-    + b"--b\n\n\n--b\nContent-Type: application/octet-stream; name=a.HTM\n\n<p>"
-    + TEXT,
-    "an attached mail": MULTI + b"--b\nContent-Type: message/rfc822\n\nX: y\n\n" + TEXT,
-    "an encoded mail": MULTI
-    + b"--b\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n"
-    + encoded(PLAIN + b"\n" + TEXT),
-    "signed": opaque(PLAIN + b"\r\n" + TEXT),
-    "signed in pieces": opaque(PLAIN + b"\r\n" + TEXT, chunked=True),
-    "signed twice": opaque(opaque(PLAIN + b"\n" + TEXT)),
-    "a digest": b"Content-Type: multipart/digest; boundary=b\n\n--b\n\nX: y\n\n" + TEXT,
-    "boundary in the other case of a header": MULTI.lower() + b"--b\n\n" + TEXT,
-    "carriage returns": (MULTI + b"--b\n\n" + TEXT + b"\n--b--\n").replace(b"\n", b"\r"),
-}
+def written(shown: str) -> dict[str, bytes]:
+    """A text in many ways, without the headers above."""
+    text = shown.encode()
+    base64 = b64encode(text)
+    return {
+        "as it is": PLAIN + b"\n" + text,
+        "an attachment": PLAIN + b"Content-Disposition: attachment; filename=a.txt\n\n" + text,
+        "17 levels": nested(17, text),
+        "200 levels": nested(200, text),
+        "base64;": PLAIN + b"Content-Transfer-Encoding: base64;\n\n" + base64,
+        "base64 (really)": PLAIN + b"Content-Transfer-Encoding: base64 (really)\n\n" + base64,
+        "base-64": PLAIN + b"Content-Transfer-Encoding: BASE-64\n\n" + base64,
+        "base64 with a footer": PLAIN
+        + b"Content-Transfer-Encoding: base64\n\n"
+        + b64encode(text + b" ")
+        + b"\n\nA footer.",
+        "uuencode": PLAIN + b"Content-Transfer-Encoding: x-uuencode\n\n" + uuencoded(text, "a"),
+        "4,001 tags": HTML + b"<b>" * 4001 + text + b" <a href='http://evil.example/x'>go</a>",
+        "501 attributes": HTML + b"<p " + b"".join(b" a%d" % i for i in range(501)) + b">" + text,
+        "501 options": HTML + b"<select>" + b"<option>" * 501 + b"</select>" + text,
+        "many fonts": HTML + b"".join(b"<font size=%d><p>" % i for i in range(2000)) + text,
+        "after an attachment": MULTI
+        + b"--b\nContent-Type: image/png\nContent-Transfer-Encoding: base64\n\n"
+        + encoded(bytes(2_000_000))
+        + b"\n--b\n\n"
+        + text
+        + b"\n--b--",
+        "after many pages": MULTI + (b"--b\n" + HTML + b"<p>\n") * 9 + b"--b\n" + HTML + text,
+        "an attached page": MULTI
+        + b"--b\n\n\n--b\nContent-Type: application/octet-stream; name=a.HTM\n\n<p>"
+        + text,
+        "an attached mail": MULTI + b"--b\nContent-Type: message/rfc822\n\nX: y\n\n" + text,
+        "an encoded mail": MULTI
+        + b"--b\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n"
+        + encoded(PLAIN + b"\n" + text),
+        "signed": opaque(PLAIN + b"\r\n" + text),
+        "signed in pieces": opaque(PLAIN + b"\r\n" + text, chunked=True),
+        "signed twice": opaque(opaque(PLAIN + b"\n" + text)),
+        "a digest": b"Content-Type: multipart/digest; boundary=b\n\n--b\n\nX: y\n\n" + text,
+        "boundary in the other case of a header": MULTI.lower() + b"--b\n\n" + text,
+        "carriage returns": (MULTI + b"--b\n\n" + text + b"\n--b--\n").replace(b"\n", b"\r"),
+    }
+
+
+WRITTEN = written(SPAM)
 
 
 @pytest.mark.parametrize("how", WRITTEN)
