@@ -5,7 +5,8 @@ the best of several rounds over different mails, so that other work on the machi
 `document` is all that the service does with the bytes of a mail before the learner: parts, text of
 HTML, links and their domains, words of headers. `columns` also makes columns of a block, and
 `learned` also scores and learns them with a `SpamScorer`, every second one as spam. `parts` is the
-fast parser alone, `email` the standard library's `message_from_bytes` alone, which decodes no part.
+reader of parts alone, `email` the standard library's `message_from_bytes` alone, which decodes no
+part.
 
 Then a service as `init --spam` configures it learns 1,400 mails, and clients ask `POST /checkv2`
 about others, each client as soon as it has its last answer. `CPU` is the processor time of the
@@ -31,8 +32,6 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import NamedTuple
 
-from fast_mail_parser import parse_email_tree
-
 from benchmarks.performance import percentile, put
 from consumers.base.records import Outgoing
 from consumers.codecs.json import JsonObservations
@@ -41,6 +40,7 @@ from consumers.codecs.registry import wire_format
 from consumers.config.spam import spam_filter
 from consumers.mail.document import mail_document
 from consumers.mail.fields import FIELDS
+from consumers.mail.parts import mail_parts
 from consumers.transports import open_log
 from stream import SpamScorer
 from stream.data.block import PREDICT_THEN_LEARN, Block
@@ -151,7 +151,7 @@ READERS: dict[str, Callable[[Sequence[bytes]], object]] = {
     "document": each(mail_document),
     "columns": columns(),
     "learned": learned(),
-    "parts": each(lambda value: parse_email_tree(value, mode="lazy")),
+    "parts": each(mail_parts),
     "email": each(email.message_from_bytes),
 }
 

@@ -17,9 +17,9 @@ from consumers.mail.envelope import (
     bare,
     fields_of,
     mail_key,
-    mail_record,
     parted,
 )
+from consumers.mail.lighter import mail_record
 
 if TYPE_CHECKING:
     from consumers.api.contract import PredictionRecord

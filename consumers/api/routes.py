@@ -19,7 +19,7 @@ from consumers.api.openapi import document, page
 from consumers.api.operations import OPERATIONS, Asked, Operation
 from consumers.api.problems import ProblemError, by_protocol, respond
 from consumers.config import Config
-from consumers.mail.envelope import LARGEST
+from consumers.mail.envelope import LARGEST_ASKED
 from consumers.web.page import Handler
 from consumers.web.refusal import RefusedError, UnmatchedError, as_text
 
@@ -44,7 +44,7 @@ def handlers(whole: Config, api: Api) -> dict[str, Handler]:
     """
     name, config = whole.name, whole.serve
     limit = _Limit(config.max_requests)
-    held = Held(config.max_requests * max(config.max_body_bytes, LARGEST))
+    held = Held(config.max_requests * max(config.max_body_bytes, LARGEST_ASKED // 4))
     described = msgspec.json.encode(document(whole))
 
     def handler(operation: Operation) -> Handler:
@@ -54,7 +54,7 @@ def handlers(whole: Config, api: Api) -> dict[str, Handler]:
                 with held.body() as take:
                     body = b""
                     if operation.raw:
-                        body = await read_start(request, LARGEST, take)
+                        body = await read_start(request, LARGEST_ASKED, take)
                     elif operation.accepts is not None:
                         body = await read(request, config.max_body_bytes, take)
                     with limit:

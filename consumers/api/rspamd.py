@@ -17,7 +17,8 @@ import msgspec
 from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
 from consumers.api.problems import ProblemError
 from consumers.config import Config
-from consumers.mail.envelope import LARGEST, bare, header_of, mail_key
+from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, mail_key
+from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
 
@@ -60,11 +61,11 @@ def unpacked(body: bytes, coding: str) -> bytes:
 
             frames = ZstdDecompressor(max_window_size=WINDOW)
             with frames.stream_reader(BytesIO(body), read_across_frames=True) as mail:
-                return mail.read(LARGEST)
+                return mail.read(LARGEST_ASKED)
         if word in ("gzip", "x-gzip"):
             unpacker = zlib.decompressobj(GZIP)
-            found = unpacker.decompress(body, LARGEST)
-            if not unpacker.eof and max(len(found), len(body)) < LARGEST:
+            found = unpacker.decompress(body, LARGEST_ASKED)
+            if not unpacker.eof and max(len(found), len(body)) < LARGEST_ASKED:
                 raise EOFError("it ends too early")
             return found
     except Exception as error:  # each library has its own
@@ -102,7 +103,7 @@ def read(config: Config, answerer: Answerer, body: bytes, coding: str) -> ReadMa
         )
     if not value:
         raise ProblemError(400, "expected a mail as the body, got nothing")
-    text = b64encode(bare(value)[:LARGEST]).decode()
+    text = b64encode(lighter(bare(value))).decode()
     record = msgspec.json.encode(_nested(config.input.id, mail_key(value)) | {field: text})
     return ReadMail(answerer.read([b"0"], [record]), header_of(value, b"message-id"))
 

@@ -102,6 +102,8 @@ class WireFormat:
         Completes a document that a request has in JSON. RecordError if it cannot.
     field
         The field of such a document that has the whole record in base64; None if it has none.
+    ignoring
+        Makes the format that takes some parts of a record for no evidence, by their names.
     """
 
     name: str
@@ -125,3 +127,4 @@ class WireFormat:
     identified: Callable[[bytes], str] | None = None
     expanded: Callable[[Document], Document] = lambda document: document
     field: str | None = None
+    ignoring: Callable[[tuple[str, ...]], WireFormat] | None = None

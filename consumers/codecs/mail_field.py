@@ -21,6 +21,8 @@ class MailField:
     ----------
     field
         The field that holds the mail.
+    ignored
+        Headers of the mail that are no evidence.
 
     Examples
     --------
@@ -29,16 +31,19 @@ class MailField:
     'hi'
     """
 
-    def __init__(self, field: str) -> None:
-        self._field = field
+    def __init__(self, field: str, ignored: tuple[str, ...] = ()) -> None:
+        self._field, self._ignored = field, ignored
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        return expanded(parse_quickly(value), self._field)
+        return expanded(parse_quickly(value), self._field, ignored=self._ignored)
 
 
 def expanded(
-    document: Document, field: str, decode: Callable[[str], bytes] = binascii.a2b_base64
+    document: Document,
+    field: str,
+    decode: Callable[[str], bytes] = binascii.a2b_base64,
+    ignored: tuple[str, ...] = (),
 ) -> Document:
     """The document with the fields of its mail instead of the mail; the same if it has none.
 
@@ -53,7 +58,7 @@ def expanded(
         raise RecordError("unparsable", str(error)) from None
     if value is None:
         return document
-    return {**document, field: None, **mail_document(value)}
+    return {**document, field: None, **mail_document(value, ignored)}
 
 
 def mail_in(

@@ -11,6 +11,7 @@ from consumers.codecs.format import Document, WireFormat
 from consumers.codecs.json_document import parse_quickly
 from consumers.codecs.schemas import StoredSchema
 from consumers.mail.fields import FAULTS
+from consumers.mail.later import IGNORED, ignored_in
 from stream.data.block import Rows
 from stream.data.schema import Schema
 
@@ -18,7 +19,7 @@ _STRUCTURE, _WRONG = "structure", "wrong_"
 
 Documents = Callable[[bytes | None], Document]
 
-__all__ = ["JsonDocuments", "RawDocuments", "faults", "faults_of", "refused"]
+__all__ = ["JsonDocuments", "RawDocuments", "faults", "faults_of", "reading", "refused"]
 
 
 class RawDocuments:
@@ -71,6 +72,12 @@ class JsonDocuments:
         return self._expanded(parse_quickly(value))
 
 
+def reading(wire: WireFormat, parser: Mapping[str, str]) -> WireFormat:
+    """The format as an identity's parser says: without the headers that are no evidence."""
+    names = ignored_in(parser)
+    return wire if not names or wire.ignoring is None else wire.ignoring(names)
+
+
 def refused(journaled: Mapping[str, str], installed: Mapping[str, str]) -> Documents | None:
     """A decoder that refuses all records, if they were parsed by something that is not installed;
     else None.
@@ -86,6 +93,8 @@ def refused(journaled: Mapping[str, str], installed: Mapping[str, str]) -> Docum
     consumers.base.errors.ConfigError: these records were parsed by selectolax 1.0.2, ...
     """
     for name, version in journaled.items():
+        if name == IGNORED:
+            continue
         if (now := installed.get(name, "none")) != version:
             return partial(_refuse, name, version, now)
     return None

@@ -38,13 +38,13 @@ _HEAD = """\
 One TOML file configures one service. Unknown keys are errors. Relative paths are relative to the
 file. `headwater init` writes a configuration; `headwater check FILE` reports its errors.
 
-`[input]`, `[features]`, `[values]`, `[labels]`, `[reporters]`, `[model]` and `[scale]` are the
-*identity* of the service. They decide what the model learns, so journal record 0 holds them, and a
-start with another identity under the same `name` is refused. So do the versions of the parsers of
-[mail](records.md#mail). `headwater relearn` changes `[model]`, `[labels] corrections` and these
-versions under the same name ([howto/relearn.md](howto/relearn.md)). `transport`, `max_wait_ms`,
-`trust_pickle`, `trust_python` and `standbys` are not part of it, because they do not change what is
-learned.
+`[input]`, `[mail]`, `[features]`, `[values]`, `[labels]`, `[reporters]`, `[model]` and `[scale]`
+are the *identity* of the service. They decide what the model learns, so journal record 0 holds
+them, and a start with another identity under the same `name` is refused. So do the versions of the
+parsers of [mail](records.md#mail). `headwater relearn` changes `[model]`, `[mail]`, `[labels]
+corrections` and these versions under the same name ([howto/relearn.md](howto/relearn.md)).
+`transport`, `max_wait_ms`, `trust_pickle`, `trust_python` and `standbys` are not part of it,
+because they do not change what is learned.
 All other keys can change at any restart.
 """
 

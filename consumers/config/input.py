@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Self
@@ -21,7 +22,10 @@ from consumers.config.units import shown_url, utc_text
 from consumers.transports.registry import forms, is_well_formed, transports
 from stream.data.schema import Kind
 
-__all__ = ["InputConfig"]
+__all__ = ["InputConfig", "MailConfig"]
+
+
+_HEADER = re.compile(r"(?=.*[!-)+-9;-~])[!-9;-~]{1,100}")
 
 
 def _transport(url: str) -> str:
@@ -46,6 +50,29 @@ def _mail(field: str) -> str:
 
 def _start(value: object) -> str:
     return value if value in ("earliest", "latest") else utc_text(value)
+
+
+def _header(name: str) -> str:
+    if _HEADER.fullmatch(name):
+        return name.lower()
+    raise ValueError(
+        f"expected the name of a header, in which * is any text, such as X-Our-*, got {name!r}"
+    )
+
+
+class MailConfig(Section):
+    """What of a mail is evidence. Part of the identity."""
+
+    ignore_headers: Annotated[
+        tuple[Annotated[str, AfterValidator(_header)], ...], Field(strict=False, max_length=100)
+    ] = Field(
+        default=(),
+        description="Headers that are no evidence, in which `*` is any text, such as "
+        '`["X-Our-*"]`: what your servers and filters add to a mail. Those that well-known filters '
+        "and mailboxes add, such as `X-Spam-*` and `Status`, never are "
+        "([records.md](records.md#mail)). Default none, because all others are what a sender or a "
+        "server wrote before.",
+    )
 
 
 class InputConfig(Section):

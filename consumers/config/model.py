@@ -16,7 +16,7 @@ from consumers.config.auto import ON_DISK
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
 from consumers.config.identity import identity_difference
-from consumers.config.input import InputConfig
+from consumers.config.input import InputConfig, MailConfig
 from consumers.config.learner import (
     SERVICE_NAME,
     ChallengerConfig,
@@ -41,6 +41,7 @@ from consumers.config.sections import (
 )
 from consumers.config.serve import ServeConfig
 from consumers.config.telemetry import TelemetryConfig
+from consumers.mail.later import IGNORED
 from consumers.transports.registry import transport_of
 from stream.contest import MOST
 from stream.data.schema import Field as Feature
@@ -69,6 +70,7 @@ class Config(Section):
         "services with one name would fence each other.",
     )
     input: InputConfig
+    mail: MailConfig = MailConfig()
     registry: RegistryConfig = RegistryConfig()
     features: dict[FieldName, Kind] | None = Field(
         default=None,
@@ -136,6 +138,15 @@ class Config(Section):
                     f"{name!r} is the {role} and never a feature; remove it from [features]"
                 )
         return features
+
+    @model_validator(mode="after")
+    def _mails_have_headers(self) -> Self:
+        if self.mail.ignore_headers and not self.input.versions:
+            raise ValueError(
+                "[mail] ignore_headers is for mails, and [input] names none; remove it, or set "
+                '[input] format = "mail"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _features_of_the_format(self) -> Self:
@@ -427,8 +438,12 @@ class Config(Section):
     @property
     def parser(self) -> dict[str, str]:
         """Name to version of what makes fields from the bytes of a record: what is installed, or
-        what the journal names. Empty if the records have their fields."""
-        return self.input.versions if self._parser is None else self._parser
+        what the journal names, and the headers that are ignored. Empty if the records have their
+        fields."""
+        if self._parser is not None:
+            return self._parser
+        versions, ignored = self.input.versions, sorted(set(self.mail.ignore_headers))
+        return versions | ({IGNORED: " ".join(ignored)} if ignored else {})
 
     @property
     def declared_schema(self) -> Schema | None:

@@ -13,11 +13,10 @@ from typing import BinaryIO
 
 from consumers.base.errors import ConfigError
 from consumers.files.file import File
-from consumers.mail.envelope import LARGEST
+from consumers.mail.envelope import LARGEST_READ
 
 __all__ = [
     "FORMATS",
-    "LARGEST",
     "directory_of",
     "folder_of",
     "in_maildir",
@@ -48,13 +47,13 @@ def looks_like_mail(file: File) -> str | None:
 
 
 def read_mail(file: File) -> bytes:
-    """The mail of a file that has one, up to `LARGEST` bytes."""
+    """The mail of a file that has one, up to `LARGEST_READ` bytes."""
     with file.opened() as stream:
-        return stream.read(LARGEST)
+        return stream.read(LARGEST_READ)
 
 
 def mails_in(stream: BinaryIO) -> Iterator[bytes]:
-    """The mails of an mbox, each up to `LARGEST` bytes.
+    """The mails of an mbox, each up to `LARGEST_READ` bytes.
 
     A mail begins at a line `From …` after an empty line. Such lines inside a mail are quoted by
     `>`, of which one is taken away.
@@ -79,7 +78,7 @@ def mails_in(stream: BinaryIO) -> Iterator[bytes]:
             continue
         if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
             line = line[1:]
-        if size < LARGEST:
+        if size < LARGEST_READ:
             lines.append(line)
             size += len(line)
     if lines is not None:

@@ -1,40 +1,38 @@
-"""Bytes in a charset that a mail names, rightly or not, as text. Never raises."""
+"""Bytes in a charset that a mail names, rightly or not, as text. Never raises.
+
+Rule: as declared, by the names that browsers know, and where that cannot be, by the bytes.
+"""
 
 from __future__ import annotations
 
 import codecs
 import encodings.aliases
+import re
 from functools import cache, lru_cache
 from pkgutil import iter_modules
 
-__all__ = ["decoded"]
+__all__ = ["decoded", "undeclared"]
 
 # A superset of each, because senders name the smaller one.
-_WIDER = {
-    "us-ascii": "cp1252",
-    "ascii": "cp1252",
-    "iso-8859-1": "cp1252",
-    "latin1": "cp1252",
-    "latin-1": "cp1252",
-    "iso-8859-9": "cp1254",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "big5": "cp950",
-    "shift_jis": "cp932",
-    "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949",
-    "tis-620": "cp874",
-}
+_WIDER = {"gbk": "gb18030", "big5": "big5hkscs", "euc-kr": "cp949", "shift_jis": "cp932"}
 # Python's own encodings, which no mail has. Decoding punycode takes time quadratic in its length.
 _NEVER = {"idna", "punycode", "undefined", "raw-unicode-escape", "unicode-escape", "mbcs", "oem"}
 _ASCII = ("us-ascii", "ascii")  # if it is not, it is most likely UTF-8
 _LONGEST_NAME = 40
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_OTHER = re.compile(rb"[\x80-\xff\x1b]")
+_BEFORE, _DETECTED = 100, 1 << 14  # bytes around the first that is not ASCII, which are looked at
 
 
 def decoded(content: bytes, charset: str) -> tuple[str, str]:
     """The text and what was wrong: "", `unknown_charset` or `bad_charset`.
 
-    Without a usable charset it is UTF-8, or else Windows-1252.
+    Parameters
+    ----------
+    content
+        The bytes.
+    charset
+        Its name in lower case; "" if none is declared.
 
     Examples
     --------
@@ -42,15 +40,26 @@ def decoded(content: bytes, charset: str) -> tuple[str, str]:
     (('naïve', ''), ('naïve', ''))
     >>> decoded(b"na\\xefve", "utf-8"), decoded(b"na\\xefve", "x-klingon")
     (('naïve', 'bad_charset'), ('naïve', 'unknown_charset'))
+    >>> decoded("naïve \\xff".encode("utf-8")[:-1], "utf-8")
+    ('naïve \ufffd', 'bad_charset')
     """
+    if content[:2] in (b"\xef\xbb", b"\xff\xfe", b"\xfe\xff"):
+        for mark, codec in _MARKS:
+            if content.startswith(mark):
+                try:
+                    return content.decode(codec).removeprefix("\ufeff"), ""
+                except UnicodeDecodeError:
+                    break
     codec = _codec(charset) if charset else ""
-    if codec == "utf-8" or not codec or charset in _ASCII:
+    if codec in ("utf-8", "") or charset in _ASCII:
         wrong = "unknown_charset" if charset and not codec else ""
         try:
-            return content.decode(), wrong
+            text = content.decode()
         except UnicodeDecodeError:
-            wrong = wrong or ("bad_charset" if charset else "")
-            return content.decode("cp1252", "replace"), wrong
+            return undeclared(content), wrong or ("bad_charset" if charset else "")
+        if not charset and "\x1b" in text:  # Japanese in seven bits
+            text = undeclared(content)
+        return text, wrong
     try:
         return _clean(content.decode(codec)), ""
     except ValueError:
@@ -59,6 +68,47 @@ def decoded(content: bytes, charset: str) -> tuple[str, str]:
         return content.decode(), "bad_charset"
     except UnicodeDecodeError:
         return _clean(content.decode(codec, "replace")), "bad_charset"
+
+
+def undeclared(content: bytes, charset: str = "") -> str:
+    """The text of bytes without a usable charset: of UTF-8 with few errors, or of what they look
+    like.
+
+    Parameters
+    ----------
+    content
+        The bytes.
+    charset
+        A charset that they may have: that of another text of the mail.
+
+    Examples
+    --------
+    >>> undeclared("один два".encode("koi8-r")), undeclared("один".encode("koi8-r"), "koi8-r")
+    ('один два', 'один')
+    """
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\ufffd")
+    if not wrong and "\x1b" not in text:
+        return text
+    if len(text) - len(text.encode("ascii", "ignore")) >= 2 * wrong > 0:
+        return text
+    codec = _codec(charset) if charset else ""
+    if codec and codec != "utf-8":
+        try:
+            return _clean(content.decode(codec))
+        except ValueError:
+            pass
+    return _clean(content.decode(_detected(content), "replace"))
+
+
+def _detected(content: bytes) -> str:
+    """The codec that the first bytes that are not ASCII look like."""
+    from chardetng_py import detect
+
+    found = _OTHER.search(content)
+    first = max(found.start() - _BEFORE, 0) if found else 0
+    name: str = detect(content[first : first + _BEFORE + _DETECTED])
+    return _codec(name.lower()) or "cp1252"
 
 
 def _clean(text: str) -> str:
@@ -79,17 +129,24 @@ def _names() -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _codec(charset: str) -> str:
-    """Python's name of a charset; "" if it has no such codec.
+    """Python's name of a charset, by the names of browsers, or else by its own; "" if there is no
+    such codec.
 
     Python keeps each name that it was asked for and does not have, so it is asked for others only.
     """
-    name = _WIDER.get(charset, charset)
-    key = encodings.normalize_encoding(name.lower())
-    if len(name) > _LONGEST_NAME or not {key, key.replace(".", "_")} & _names():
+    from webencodings import lookup
+
+    if len(charset) > _LONGEST_NAME or not charset.isascii():
+        return ""
+    known = lookup(charset)
+    if known is not None and known.name not in ("x-user-defined", "replacement"):
+        return _WIDER.get(known.name) or known.codec_info.name
+    key = encodings.normalize_encoding(charset)
+    if not {key, key.replace(".", "_")} & _names():
         return ""
     try:
-        found = codecs.lookup(name)
-        "".encode(name)  # LookupError: no encoding of texts, such as zlib
+        found = codecs.lookup(charset)
+        "".encode(charset)  # LookupError: no encoding of texts, such as zlib
     except (LookupError, ValueError, UnicodeError):
         return ""
     return "" if found.name.replace("_", "-") in _NEVER else found.name

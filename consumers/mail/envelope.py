@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
+from consumers.mail.later import is_ignored
+
 __all__ = [
+    "COMPARED",
     "ENVELOPE",
     "LARGEST",
+    "LARGEST_ASKED",
+    "LARGEST_READ",
     "bare",
     "fields_of",
     "header_of",
     "mail_key",
-    "mail_record",
     "parted",
 ]
 
 LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
+LARGEST_ASKED = 1 << 22  # bytes of a mail in a request, which many clients send at once
+LARGEST_READ = 1 << 25  # bytes of a mail that are read, to find its text after attachments
 LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
 COMPARED = 100_000  # bytes of the body in the digest
 ENVELOPE = (b"From ", b">From ")  # of the line before a mail in an mbox
 
-# What programs write into a mail after its delivery. Some say where it was filed.
-_LATER = re.compile(
-    rb"(?:x-headwater[\w-]*|x-was-headwater[\w-]*|status|x-status|x-keywords|x-uid|x-imap(?:base)?|"
-    rb"x-mozilla-(?:status2?|keys)|x-gmail-labels|x-evolution(?:-source)?)$",
-    re.IGNORECASE,
-)
 _NAME = re.compile(rb"([!-9;-~]+)[ \t]*:")
 _OTHER = re.compile(r"[^\w.@$+=!~-]", re.ASCII)  # of a Message-ID in an id
 _IDENTIFYING = (b"message-id", b"from", b"date", b"subject")
@@ -67,26 +66,17 @@ def mail_key(value: bytes) -> str:
     return f"{_OTHER.sub('_', shown)[:LONGEST_NAME]}#{hashed.hexdigest()[:16]}"
 
 
-def mail_record(value: bytes, field: str = "mail") -> dict[str, str]:
-    """The observation of a mail, the same on each way to a service.
-
-    Examples
-    --------
-    >>> mail_record(b"Subject: hi\\nX-Headwater: ham\\n\\n")["mail"]
-    'U3ViamVjdDogaGkKCg=='
-    """
-    return {"id": mail_key(value), field: b64encode(bare(value)[:LARGEST]).decode()}
-
-
 def bare(value: bytes) -> bytes:
-    """The mail without what was written after its delivery, such as an earlier verdict.
+    """The mail without what was written after its delivery, such as a verdict; see `later`.
 
     A verdict in the mail would be the best evidence of all, and so the model would learn itself.
     """
     lines, body = parted(value)
     if lines and lines[0].startswith(ENVELOPE):
         lines = lines[1:]
-    kept = [field for name, field in fields_of(lines) if not _LATER.match(name)]
+    kept = [
+        field for name, field in fields_of(lines) if not is_ignored(name.decode("ascii").lower())
+    ]
     return b"".join(kept) + body
 
 

@@ -6,8 +6,10 @@ A domain is one word, with `_` for its dots and hyphens, so that no tokenizer sp
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 __all__ = ["Link", "domain_of", "link_of", "urls_in", "word_of"]
 
@@ -17,7 +19,17 @@ _WWW = re.compile(rf"www\.{_REST}")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,19}$")
 _END = ".,;:!?*_~"
 _INSIDE = ("/", ".", "@", "-")  # before `www.` inside another URL or address
-_AUTHORITY = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}:)?[/\\]{2,}([^/\\?#]*)([^?#]*)", re.IGNORECASE)
+# Browsers need no slashes after these schemes.
+_AUTHORITY = re.compile(
+    r"(?:(?:https?|ftp):[/\\]*|(?:[a-z][a-z0-9+.-]{0,20}:)?[/\\]{2,})([^/\\?#]*)([^?#]*)",
+    re.IGNORECASE,
+)
+# A link without a scheme: a host with letters at its end, and a path.
+_BARE = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24}", re.IGNORECASE)
+_PATH = re.compile(_REST)
+_BEFORE = "([{<\"'"
+_LONGEST_BARE = 200
+_UNSEEN = str.maketrans("", "", "\t\n\r")
 _ADDRESS = re.compile(
     r"\d{1,3}(?:\.\d{1,3}){3}|0x[0-9a-f]{8}|\d{8,10}|\[[0-9a-f:.]+\]", re.IGNORECASE
 )
@@ -41,6 +53,8 @@ def urls_in(text: str) -> list[str]:
     --------
     >>> urls_in("see https://example.org/a?b=1, or www.example.com.")
     ['https://example.org/a?b=1', 'www.example.com']
+    >>> urls_in("bit.ly/abc and/or (evil.example/path)")
+    ['//bit.ly/abc', '//evil.example/path']
     """
     out = []
     if "://" in text:
@@ -55,7 +69,21 @@ def urls_in(text: str) -> list[str]:
             before = text[found.start() - 1 : found.start()]
             if not (before.isalnum() or before in _INSIDE):
                 out.append(found.group().rstrip(_END))
-    return out
+    return [*out, *_bare_in(text)] if "/" in text else out
+
+
+def _bare_in(text: str) -> Iterator[str]:
+    """The URLs without a scheme, which mail programs make links of."""
+    at = text.find("/")
+    while at >= 0:
+        if at and text[at - 1].isalpha():
+            before = text[max(at - _LONGEST_BARE, 0) : at].split()
+            host = before[-1].lstrip(_BEFORE) if before else ""
+            if host[:4].lower() != "www." and _BARE.fullmatch(host):
+                path = _PATH.match(text, at)
+                yield f"//{host}{path.group().rstrip(_END) if path else ''}"
+                at = path.end() if path else at
+        at = text.find("/", at + 1)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -68,7 +96,8 @@ def link_of(url: str) -> Link | None:
     Link(host='www.example.co.uk', domain='example_co_uk', path='/a/b', odd=('port', 'userinfo'))
     >>> link_of("mailto:a@example.org")
     """
-    found = _AUTHORITY.match(f"//{url}" if url[:4].lower() == "www." else url.strip())
+    url = url.strip().translate(_UNSEEN)  # as browsers do
+    found = _AUTHORITY.match(f"//{url}" if url[:4].lower() == "www." else url)
     if found is None:
         return None
     authority, path = found.groups()
@@ -81,6 +110,7 @@ def link_of(url: str) -> Link | None:
         odd.append("port")
     if at:
         odd.append("userinfo")
+    host = unquote(host) if "%" in host else host
     host = host.strip().rstrip(".").lower()
     if not host or len(host) > _LONGEST_HOST:
         return None

@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
+from urllib.parse import urljoin
 
 import numpy as np
 
 from consumers.mail import limits
+from consumers.mail.hiding import taken
 
-__all__ = ["Markup", "read_markup"]
+__all__ = ["Markup", "charset_in", "read_markup"]
 
-_HIDDEN = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all"
-    r"|(?:font-size|opacity|max-height|line-height)\s*:\s*0(?:\.0*)?(?![.\d])",
-    re.IGNORECASE,
-)
+# Other elements than `a` by which a reader, or his program, is led somewhere.
+_TARGETS = {"area": "href", "form": "action", "iframe": "src", "frame": "src", "base": "href"}
+_OTHERS = f"{','.join(_TARGETS)},[formaction],meta[http-equiv]"
+_META = re.compile(rb"<meta[^>]{1,500}?charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
+_META_WITHIN = 4096  # bytes
+_WIDE = ("utf-16", "utf-16le", "utf-16be")  # no text with such an element in ASCII is one
+_REFRESH = re.compile(r"\burl\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -51,6 +56,19 @@ class Markup:
     cut: bool
 
 
+def charset_in(content: bytes) -> str:
+    """The charset that HTML declares in itself, in lower case; "" without one.
+
+    Examples
+    --------
+    >>> charset_in(b'<meta http-equiv=x content="text/html; charset=KOI8-R">')
+    'koi8-r'
+    """
+    found = _META.search(content, 0, _META_WITHIN)
+    name = found[1].decode("ascii").lower() if found else ""
+    return "utf-8" if name in _WIDE else name
+
+
 def read_markup(markup: str) -> Markup:
     """Text and links of HTML. O(length), and quadratic in the depth of at most 4000 tags; see
     `limits` for what else is bounded.
@@ -72,14 +90,13 @@ def read_markup(markup: str) -> Markup:
     prepare(value, most, copied, counts)
     size, images, forms, flags = counts.tolist()
     tree = parser(copied[:size].tobytes())
-    every = (
-        (target, node.text_lexbor()[: limits.LONGEST_SHOWN])
-        for node in tree.tags("a")
-        if (target := node.attributes.get("href")) is not None
-    )
-    # A link may have all others in it, so the texts of all could be the square of the part.
-    links = list(islice(every, limits.MOST_LINKS + 1))
-    hidden = _taken(tree) if flags & flag.HIDING else []
+    links = _links(tree, others=flags & flag.TARGETS != 0)
+    hidden: list[str] = []
+    if flags & flag.STYLED:
+        style = flags & flag.TAGS_OF_NO_TEXT["style"]
+        sheet = "\n".join(node.text_lexbor() for node in tree.tags("style")) if style else ""
+        hidden, beyond = taken(tree, sheet)
+        cut |= beyond
     if flags & flag.TITLE:
         hidden += [node.text_lexbor() for node in tree.css("head title")]
     for tag, bit in flag.TAGS_OF_NO_TEXT.items():
@@ -92,18 +109,37 @@ def read_markup(markup: str) -> Markup:
     return Markup(_lines(text), _lines("\n".join(hidden)), links, images, forms, cut)
 
 
-def _taken(tree: Any) -> list[str]:
-    """The texts of hidden elements, which are taken out of the tree."""
-    texts = []
-    for node in tree.css("[hidden],[style]"):
+def _links(tree: Any, *, others: bool) -> list[tuple[str, str]]:
+    """Where a reader is led, and what he sees there. A base is before what is relative to it."""
+    every = (
+        (target, node.text_lexbor()[: limits.LONGEST_SHOWN])
+        for node in tree.tags("a")
+        if (target := node.attributes.get("href")) is not None
+    )
+    # A link may have all others in it, so the texts of all could be the square of the part.
+    links = list(islice(every, limits.MOST_LINKS + 1))
+    if not others:
+        return links
+    base = ""
+    for node in tree.css(_OTHERS)[: limits.MOST_LINKS]:
         attributes = node.attributes
-        if "hidden" not in attributes and not _HIDDEN.search(attributes.get("style") or ""):
-            continue
-        if node.tag in ("html", "body"):
-            continue
-        texts.append(node.text_lexbor())
-        node.decompose()
-    return texts
+        target = attributes.get(_TARGETS.get(node.tag, "formaction"))
+        if node.tag == "meta":
+            found = _REFRESH.search(attributes.get("content") or "")
+            target = found[1] if found else None
+        if target:
+            links.append((target, ""))
+            base = base or (target if node.tag == "base" else "")
+    return [(_joined(base, target), shown) for target, shown in links] if base else links
+
+
+def _joined(base: str, target: str) -> str:
+    if _ABSOLUTE.match(target):
+        return target
+    try:
+        return urljoin(base, target)
+    except ValueError:  # no host
+        return target
 
 
 def _lines(text: str) -> str:

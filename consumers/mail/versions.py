@@ -13,17 +13,17 @@ from consumers.mail.fields import RULES
 
 __all__ = ["MODULES", "versions"]
 
-MODULES = ("fast_mail_parser", "selectolax", "publicsuffixlist")
-_PACKAGES = ("fast-mail-parser", "selectolax", "publicsuffixlist")
+MODULES = ("selectolax", "tinycss2", "webencodings", "chardetng_py", "publicsuffixlist")
+_PACKAGES = ("selectolax", "tinycss2", "webencodings", "chardetng-py", "publicsuffixlist")
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Name to version: the rules of this project, the parsers, and the Public Suffix List.
+    """Name to version: the rules here, the parsers, names of charsets, the Public Suffix List.
 
     Examples
     --------
     >>> list(versions())
-    ['rules', 'fast-mail-parser', 'selectolax', 'publicsuffixlist']
+    ['rules', 'selectolax', 'tinycss2', 'webencodings', 'chardetng-py', 'publicsuffixlist']
     """
     return {"rules": str(RULES)} | {name: version(name) for name in _PACKAGES}

@@ -16,7 +16,7 @@ from consumers.base.errors import ConfigError, RecordError, RegistryError
 from consumers.codecs.format import Document, Writer
 from consumers.codecs.framing import FramedDocuments, framed, schema_id
 from consumers.codecs.json_document import parse
-from consumers.codecs.raw import RawDocuments
+from consumers.codecs.raw import RawDocuments, reading
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook, StoredSchema
 from consumers.config import Config
@@ -73,7 +73,7 @@ class Translator:
         self._observations, self._rows = config.input.observations, wire.rows
         self._book = SchemaBook()
         self._framed = FramedDocuments(wire, self._book, reader_schema)
-        self._raw = None if wire.fields is None else RawDocuments(wire)
+        self._raw = None if wire.fields is None else RawDocuments(reading(wire, config.parser))
         self._unknown: set[int] = set()
         self._writers: dict[str, _Newest] = {}
 

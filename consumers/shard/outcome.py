@@ -34,12 +34,13 @@ from consumers.codecs.json import (
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
-from consumers.codecs.raw import JsonDocuments, RawDocuments, refused
+from consumers.codecs.raw import JsonDocuments, RawDocuments, reading, refused
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.rows import ByRow
 from consumers.codecs.schemas import SchemaBook
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
+from consumers.mail.later import ignored_in
 from consumers.shard.batches import record_of
 from consumers.shard.cloudevents import event_headers
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
@@ -288,9 +289,10 @@ class ShardSpec:
         if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
             return refuse
         if self.mail_field is not None:
-            return MailField(self.mail_field)
+            return MailField(self.mail_field, ignored_in(self.parser))
         if wire.fields is None:
             return self._documents(schemas, self.reader_schema)
+        wire = reading(wire, self.parser)
         return JsonDocuments(wire) if schemas is None else RawDocuments(wire)
 
     def _documents(

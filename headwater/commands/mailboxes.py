@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from consumers.base.errors import ConfigError
-from consumers.mail.envelope import LARGEST, fields_of, header_of, parted
+from consumers.mail.envelope import LARGEST_READ, fields_of, header_of, parted
 
 __all__ = ["DAYS", "STDIN", "Mail", "Mailboxes", "Side"]
 
@@ -217,4 +217,4 @@ def _mails(stream: BinaryIO) -> Iterator[bytes]:
 
     start = stream.read(5)
     stream.seek(0)
-    return mails_in(stream) if start == b"From " else iter([stream.read(LARGEST)])
+    return mails_in(stream) if start == b"From " else iter([stream.read(LARGEST_READ)])

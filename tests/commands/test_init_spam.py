@@ -12,6 +12,7 @@ from consumers.cli import main
 from consumers.codecs import registry
 from consumers.config import load
 from consumers.config.spam import FORMATS
+from consumers.mail.versions import MODULES
 from headwater.cli import COMMANDS
 from tests.commands.ports import other_port
 
@@ -88,9 +89,9 @@ def test_wrong_filter_is_one_line(words: list[str], expected: str, capsys: Said)
 @pytest.mark.parametrize(
     ("there", "missing"),
     [
-        ((), "fast_mail_parser, selectolax and publicsuffixlist, which are not installed"),
-        (("selectolax",), "fast_mail_parser and publicsuffixlist, which are not installed"),
-        (("selectolax", "publicsuffixlist"), "fast_mail_parser, which is not installed"),
+        ((), f"{', '.join(MODULES[:-1])} and {MODULES[-1]}, which are not installed"),
+        (MODULES[1:-1], "selectolax and publicsuffixlist, which are not installed"),
+        (MODULES[1:], "selectolax, which is not installed"),
     ],
 )
 def test_filter_without_its_extra_makes_no_directory(

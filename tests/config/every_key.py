@@ -55,6 +55,7 @@ EXAMPLES: dict[str, Any] = {
     "registry.token": "${file:registry-password}",
     "registry.timeout": "3s",
     "input.start": "2024-03-01T12:00:00Z",
+    "mail.ignore_headers": ["x-our-*"],
     "values.missing": ["-999", "NA"],
     "labels.horizon": "90m",
     "labels.silence": "pays",

@@ -6,6 +6,8 @@ A record's id is its key, or else that of the mail. In JSON a mail is base64 in 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
@@ -38,10 +40,19 @@ def _write(document: Mapping[str, Any]) -> bytes:
     return value
 
 
-def _expanded(document: Document) -> Document:
+def _expanded(document: Document, ignored: tuple[str, ...] = ()) -> Document:
     from consumers.codecs.mail_field import expanded, strict
 
-    return expanded(document, FIELD, strict)
+    return expanded(document, FIELD, strict, ignored)
+
+
+def _ignoring(names: tuple[str, ...]) -> WireFormat:
+    def reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
+        from consumers.mail.document import mail_document
+
+        return partial(mail_document, ignored=names)
+
+    return replace(FORMAT, reader=reader, expanded=partial(_expanded, ignored=names))
 
 
 FORMAT = WireFormat(
@@ -58,4 +69,5 @@ FORMAT = WireFormat(
     identified=mail_key,
     expanded=_expanded,
     field=FIELD,
+    ignoring=_ignoring,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
 from consumers.files.mails import directory_of, read_mail
-from consumers.mail.envelope import mail_record
+from consumers.mail.lighter import mail_record
 
 __all__ = ["FORMAT", "EmlReader"]
 

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
 from consumers.files.mails import folder_of, in_maildir, read_mail
-from consumers.mail.envelope import mail_record
+from consumers.mail.lighter import mail_record
 
 __all__ = ["FORMAT", "MaildirReader"]
 

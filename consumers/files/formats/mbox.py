@@ -9,7 +9,7 @@ from consumers.base.errors import ConfigError
 from consumers.files.file import File
 from consumers.files.format import Assumption, Format, Options, Record, Wanted
 from consumers.files.mails import mails_in
-from consumers.mail.envelope import mail_record
+from consumers.mail.lighter import mail_record
 
 __all__ = ["FORMAT", "MboxReader"]
 

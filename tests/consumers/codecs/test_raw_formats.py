@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -17,6 +18,7 @@ from consumers.codecs.raw import JsonDocuments
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config import Config, parse
+from consumers.config.identity import identity_difference, relearnable
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import mail_key
 from consumers.schemas.translate import Translator
@@ -246,3 +248,54 @@ def test_base64_may_be_in_lines() -> None:
 
     assert JsonDocuments(wire_format("mail"))(value)["size"] == len(MAIL * 9)
     assert MailField("mail")(json.dumps({"mail": "!!!"}).encode())["size"] == 0
+
+
+FILTERED = b"X-Spam-Status: No, score=-9\nX-Our-Id: wombat\nStatus: RO\nX-Mailer: y\n" + MAIL
+
+
+@pytest.mark.parametrize("lines", ["format = 'mail'", "mail = 'raw'"])
+def test_headers_that_were_added_later_are_no_evidence(lines: str) -> None:
+    """In a topic and in a request: those of other filters, and those that are configured."""
+    config = configured(f"{lines}\n[mail]\nignore_headers = ['X-Our-*']")
+    field = "mail" if "format" in lines else "raw"
+    schema = config.declared_schema
+    assert schema is not None
+    spec = shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"})).spec
+    record = json.dumps({"id": "7", field: base64.b64encode(FILTERED).decode()}).encode()
+    value = FILTERED if "format" in lines else record
+
+    for made in (
+        spec.decoder(SchemaBook()).decode([b"k"], [value]),
+        spec.decoder().decode([b"k"], [record]),
+    ):
+        headers = dict(zip(schema.text, made.rows.text[0], strict=True))["headers"]
+        assert headers == "x_mailer x_mailer_y message_id subject"
+
+
+def test_headers_that_are_ignored_are_part_of_the_identity() -> None:
+    """Whatever their order and case; `relearn` may change them, and an old model keeps its own."""
+    first, second = (
+        configured(f"format = 'mail'\n[mail]\nignore_headers = {names}")
+        for names in ("['X-B', 'x-a*']", "['x-a*', 'x-b', 'x-b']")
+    )
+    plain = configured("format = 'mail'")
+    difference = identity_difference(plain.identity(), first.identity())
+
+    assert first.identity() == second.identity()
+    assert difference == ['input.parser.ignored_headers: was not set, now "x-a* x-b"']
+    assert relearnable(difference)
+    assert plain.with_settings(first.identity()).parser == first.parser
+    assert first.with_settings(plain.identity()).parser == plain.parser
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("format = 'mail'\n[mail]\nignore_headers = ['*']", "such as X-Our-*, got '*'"),
+        ("format = 'mail'\n[mail]\nignore_headers = ['a: b']", "such as X-Our-*, got 'a: b'"),
+        ("format = 'text'\n[mail]\nignore_headers = ['x']", "is for mails"),
+    ],
+)
+def test_wrong_headers_are_one_line(lines: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(expected)):
+        configured(lines)

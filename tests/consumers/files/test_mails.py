@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError
+from consumers.files import mails as reading
 from consumers.files.format import Options
-from consumers.files.mails import LARGEST, mails_in
+from consumers.files.mails import mails_in
 from consumers.files.source import FileSource
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import mail_key
@@ -64,13 +65,14 @@ def test_mbox_is_split_at_from_after_an_empty_line(text: bytes, expected: list[b
     assert list(mails_in(BytesIO(text))) == expected
 
 
-def test_large_mail_is_cut(tmp_path: Path) -> None:
+def test_large_mail_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one is whole."""
-    text = b"From a\n\n" + b"x" * 99 + b"\n" * LARGEST + b"\nFrom b\nA: b\n\n"
+    monkeypatch.setattr(reading, "LARGEST_READ", most := 1000)
+    text = b"From a\n\n" + b"x" * 99 + b"\n" * most + b"\nFrom b\nA: b\n\n"
 
     first, second = mails_in(BytesIO(text))
 
-    assert LARGEST - 1 <= len(first) <= LARGEST + 100
+    assert most - 1 <= len(first) <= most + 100
     assert second == b"A: b\n\n"
 
 

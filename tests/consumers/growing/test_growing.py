@@ -18,7 +18,7 @@ LARGEST = 1 << 16
 FOUND = (
     *("HTML, attributes, distinct", "HTML, attributes, NULs", "HTML, attributes, slashes"),
     *("HTML, fonts and paragraphs", "HTML, links in tables in links"),
-    *("odd mail, Content-Type in quotes: names", "odd mail, file name: empty ones"),
+    *("mail, Content-Type in quotes: names", "mail, file name: empty ones"),
     *("Avro, decimal", "Avro, whole decimal"),
 )
 

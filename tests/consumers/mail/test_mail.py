@@ -19,7 +19,6 @@ from consumers.mail.fields import FIELDS
 from consumers.mail.headers import address_of
 from consumers.mail.links import link_of, urls_in
 from consumers.mail.markup import read_markup
-from consumers.mail.parts import fast, slow
 from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
 from tests.seed import seeds
 from tests.waiting import growth
@@ -40,14 +39,6 @@ def check(made: dict[str, object]) -> None:
             assert len(value.encode()) <= 4 * most
         else:
             assert isinstance(value, int)
-
-
-def test_both_parsers_give_the_same_parts() -> None:
-    """The fast parser, and the standard library's, which reads what the fast one refuses."""
-    for value in mails(150):
-        found, expected = fast(value, set()), slow(value, set())
-
-        assert found == expected
 
 
 def test_document_has_what_the_standard_library_finds() -> None:
@@ -93,7 +84,7 @@ def test_document_has_what_the_standard_library_finds() -> None:
         (b"Content-Type: multipart/mixed; boundary=y\n\n--x\n\nhi\n", "text", "--x\n\nhi"),
         (MULTI + b"pre\n--x\nContent-Type: text/html\n\n<p>hi\n--x\n\nmore", "text", "hi\nmore"),
         (MULTI + b"--x\n\nsame  words\n--x\n\nsame words\n--x--", "text", "same  words"),
-        (b"Content-Type: message/rfc822\n\nSubject: in\n\ninside", "text", "inside"),
+        (b"Content-Type: message/rfc822\n\nSubject: in\n\ninside", "text", "in\ninside"),
         (b"Reply-To: Jo <jo@a.example.org>\n\n", "reply_to", "Jo jo@a.example.org example_org"),
         (MULTI + b"--x\nContent-Type: image/png; name=A.PNG\n\n", "attachments",
          "image_png suffix_png A.PNG"),
@@ -114,8 +105,7 @@ def test_broken_and_odd_mails_are_read(value: bytes, field: str, expected: str) 
         (b"Content-Type: text/plain; charset=utf-8\n\n\xff", "wrong_bad_charset"),
         (b"\n\nbo\0dy", "wrong_nul"),
         (b"\n\n" + b"x" * 70_000, "wrong_cut"),
-        (b"\n\n" + b"x" * 2_000_000, "wrong_cut"),
-        (b"Subject: " + b"=?utf-8?Q?a?= " * 2000 + b"\n\n", "wrong_malformed"),
+        (b"\n\n" + b"x" * 3_000_000, "wrong_cut"),
         (b"From: a@x.org\nReply-To: b@y.org\n\n", "reply_to_differs"),
         (
             b"Content-Type: text/html\n\n<a href='http://bad.org'>http://good.org</a>",
@@ -266,9 +256,9 @@ def test_any_charset_gives_a_text(charset: str) -> None:
 
 def test_no_parser_is_imported_before_a_mail() -> None:
     """The fields and the id of a mail need no package that is not always installed."""
-    for name in ("fields", "links", "markup", "parts"):
+    for name in ("charsets", "fields", "links", "markup", "parts", "styles"):
         source = Path(f"{limits.__file__}").with_name(f"{name}.py").read_text(encoding="utf-8")
 
         assert "\nfrom selectolax" not in source
-        assert "\nfrom fast_mail_parser" not in source
-        assert "\nfrom publicsuffixlist" not in source
+        for package in ("tinycss2", "webencodings", "chardetng_py", "publicsuffixlist"):
+            assert f"\nfrom {package}" not in source

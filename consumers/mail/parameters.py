@@ -1,4 +1,4 @@
-"""Messages of the standard library whose parameters are read in linear time and never raise.
+"""Parameters of a header, in linear time. Never raises.
 
 `email` compares each semicolon of a header with all that follow, decodes a parameter in any charset
 that a mail names, such as punycode, and raises for parameters whose numbers cannot be sorted.
@@ -8,36 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from email.message import Message
 from email.utils import unquote
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from consumers.mail.charsets import decoded
 
-__all__ = ["MailMessage", "parameter"]
+__all__ = ["parameter"]
 
 # After the name: a number, and whether its charset is named (RFC 2231).
 _CONTINUED = re.compile(r"\*(?:([0-9]{1,6})(\*)?)?", re.ASCII)
 
 
-class MailMessage(Message):
-    """A message with other parameters than those of `email`: see the rule above."""
-
-    def get_boundary(self, failobj: Any = None) -> Any:
-        """The boundary of a multipart."""
-        found = parameter(self.get("content-type"), "boundary")
-        return failobj if found is None else found.rstrip()
-
-    def get_filename(self, failobj: Any = None) -> Any:
-        """The name of the file, in either of two headers."""
-        found = parameter(self.get("content-disposition"), "filename")
-        if found is None:
-            found = parameter(self.get("content-type"), "name")
-        return failobj if found is None else found.strip()
-
-
-def parameter(value: object, name: str) -> str | None:
+def parameter(value: str, name: str) -> str | None:
     """A parameter of a header's value; None if it has none of this name in lower case.
 
     Examples
@@ -47,10 +29,10 @@ def parameter(value: object, name: str) -> str | None:
     >>> parameter("text/plain; name*1=c; name*0*=utf-8''%C3%A4b", "name")
     'äbc'
     """
-    if value is None:
+    if name not in value.lower():
         return None
     pieces: list[tuple[int, str, bool]] = []
-    for key, found in _parameters(str(value)):
+    for key, found in _parameters(value):
         key = key.lower()
         if key == name:
             return unquote(unquote(found))
