@@ -191,9 +191,8 @@ class ShardGroup:
 
     def _wanted(self, assigned: Assigned) -> set[int]:
         """The shards to follow: also those that run here only after `GRACE_SECONDS`."""
-        every = range(self._config.scale.shards)
-        follows = every if assigned.follows is None else assigned.follows
-        return {n for n in every if (n in follows or n in assigned.runs) and n not in self._runs}
+        there = (assigned.follows | assigned.runs) & set(range(self._config.scale.shards))
+        return set(there - self._runs.keys())
 
     def _take(self, shard: int) -> None:
         if time.monotonic() < self._not_before.get(shard, 0.0):

@@ -250,10 +250,10 @@ class Log(Protocol):
 
 
 class Assigned(NamedTuple):
-    """The shards that a process runs, and those that it follows. None: all that it does not run."""
+    """The shards that a process runs, and those that it follows."""
 
     runs: frozenset[int]
-    follows: frozenset[int] | None
+    follows: frozenset[int]
 
 
 class Member(Protocol):

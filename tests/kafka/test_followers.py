@@ -31,11 +31,11 @@ def settled(members: list[KafkaMember], standbys: int) -> bool:
     """Whether each shard has one owner, and as many followers as it should. All copies are warm."""
     for member in members:
         if (each := member.assigned()) is not None:
-            member.caught_up(each.follows or frozenset())
+            member.caught_up(each.follows)
     known = [each for member in members if (each := member.assigned()) is not None]
     loads = [len(each.runs) for each in known]
     runs = sorted(n for each in known for n in each.runs)
-    follows = sorted(n for each in known for n in each.follows or ())
+    follows = sorted(n for each in known for n in each.follows)
     expected = min(standbys, len(members) - 1)
     return (
         len(known) == len(members)
@@ -67,7 +67,6 @@ def test_shards_of_a_member_that_leaves_go_to_their_followers(kafka_bootstrap) -
                 after = member.assigned()
                 assert before is not None
                 assert after is not None
-                assert before.follows is not None
                 assert after.runs & left.runs <= before.follows, f"cold at step {step}"
                 assert before.runs <= after.runs
 

@@ -311,7 +311,7 @@ def test_member_joins_again_once_for_each_shard_that_it_awaited() -> None:
     assert (one.has_news, other.has_news) == (False, False)
 
     one.warm = frozenset({5})
-    other.warm = other.follows or frozenset()
+    other.warm = other.follows
     assert (one.has_news, other.has_news) == (False, True)
     group.rebalance(old)
     assert (group.runs(old), group.runs(new)) == ({0}, {1})
@@ -320,11 +320,11 @@ def test_member_joins_again_once_for_each_shard_that_it_awaited() -> None:
 
 @pytest.mark.parametrize("data", [None, b"", b"\0\0\0\5", b"{}", b'{"follows":[1]}', b"\xff"])
 def test_user_data_of_another_program_is_no_reason_to_fail(data) -> None:
-    """Then it is not known what is to be followed."""
+    """Then nothing is followed."""
     assignor = ShardAssignor(JOURNAL, 1)
     assignor.on_assignment(ConsumerProtocolAssignment(1, [], data), 3)
 
-    assert assignor.follows is None
+    assert assignor.follows == frozenset()
 
 
 def test_client_that_was_out_of_the_group_reports_that_it_owns_nothing() -> None:

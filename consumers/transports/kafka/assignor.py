@@ -1,9 +1,7 @@
 """The assignor of a service's group: Kafka's cooperative protocol, with followers of each shard.
 
 Members report what they own and follow, and the leader answers with what they shall own and follow
-(`assignment.py`). The followers are in the user data of both messages. The name is that of the
-assignor which earlier versions used, so their processes and these are in one group during an
-upgrade. A leader of such a version names no followers; a member then follows every shard.
+(`assignment.py`). The followers are in the user data of both messages.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
     owned
         Returns the partitions that the client has.
     follows
-        The shards to follow; None if the leader named none, being of an earlier version.
+        The shards to follow.
     warm
         The shards that this member has followed to the end of their journals; None: unknown.
     generation
@@ -70,7 +68,7 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         self.warm: frozenset[int] | None = None
         self.generation = -1
         self.owned: Callable[[], Collection[TopicPartition]] = tuple
-        self.follows: frozenset[int] | None = frozenset()
+        self.follows = frozenset[int]()
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         """Only the cooperative one, by which members keep their shards in a rebalance."""
@@ -110,16 +108,15 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
     def _held(self, metadata: Any) -> Holding:
         """What a member has reported."""
         owned = frozenset(n for part in metadata.owned_partitions or () for n in part.partitions)
-        told = _read(metadata.user_data) or _UserData({})
+        told = _read(metadata.user_data)
         warm = None if told.warm is None else frozenset(told.warm)
         awaits = frozenset(told.awaits)
         return Holding(owned, told.follows, metadata.generation_id, warm, awaits)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Keep what the leader has answered."""
-        answer = _read(assignment.user_data)
-        self._answer, self.generation = answer or _UserData({}), generation
-        self.follows = None if answer is None else frozenset(answer.follows)
+        self._answer, self.generation = _read(assignment.user_data), generation
+        self.follows = frozenset(self._answer.follows)
 
     @property
     def has_news(self) -> bool:
@@ -127,9 +124,9 @@ class ShardAssignor(AbstractPartitionAssignor):  # type: ignore[misc]
         return not (self.warm or frozenset()).isdisjoint({*self._answer.awaits} - self._reported)
 
 
-def _read(user_data: Any) -> _UserData | None:
-    """The user data of a message; None in those of an earlier version, or another program."""
+def _read(user_data: Any) -> _UserData:
+    """The user data of a message; nothing in those of another program."""
     try:
         return _decode(user_data or b"")
     except msgspec.MsgspecError:
-        return None
+        return _UserData({})

@@ -34,7 +34,7 @@ class Group:
 
     def __init__(self) -> None:
         self.given: frozenset[int] = frozenset()
-        self.follows: frozenset[int] | None = None
+        self.follows = frozenset({0})
         self.joined, self.left = True, False
 
     def assigned(self) -> Assigned | None:
