@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from kafka import KafkaAdminClient
 
 from consumers.base.records import UNBOUNDED, Partition
-from consumers.transports.jsonl.log import JsonLinesLog
 from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.memory.log import MemoryLog
 from consumers.transports.protocol import Log
@@ -34,8 +32,6 @@ def delete(log: Log, topic: str) -> None:
             topic,
         )
         _sql(log, "DELETE FROM topics WHERE name = ?1", topic)
-    elif isinstance(log, JsonLinesLog):
-        shutil.rmtree(log._directory.root / topic)
     else:
         until(lambda: _kafka(log, lambda admin: admin.delete_topics([topic])) is not None)
         until(lambda: topic not in log.describe([topic]))
@@ -61,9 +57,6 @@ def cut(log: Log, partition: Partition, end: int) -> None:
         with database.transaction():
             rows = [(r.timestamp, r.key, r.value, None) for r in kept]
             database.insert_at(number, 0, packed(rows))
-    elif isinstance(log, JsonLinesLog):
-        path = log._directory.root / partition.topic / f"{partition.number}.jsonl"
-        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:end]))
     else:
         raise NotImplementedError("a broker that does as it should never cuts a log")
 
@@ -76,9 +69,6 @@ def widen(log: Log, topic: str, partitions: int) -> None:
             kept += [[] for _ in range(partitions - len(kept))]
     elif isinstance(log, SqliteLog):
         _sql(log, f"UPDATE topics SET partitions = {partitions} WHERE name = ?1", topic)
-    elif isinstance(log, JsonLinesLog):
-        for number in range(partitions):
-            (log._directory.root / topic / f"{number}.jsonl").touch()
     else:
         _kafka(log, lambda admin: admin.create_partitions({topic: partitions}))
         until(lambda: log.describe([topic])[topic].partitions == partitions)

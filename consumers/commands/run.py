@@ -221,7 +221,7 @@ def _processes(text: str | None, config: Config, shards: int) -> int:
     from consumers.transports.registry import transport_of
 
     kind = transport_of(config.input.transport)
-    if kind.private or not kind.takes_over:
+    if kind.private:
         raise ConfigError(
             f"--processes needs a log that several processes can write, and {kind.scheme}: is "
             "for one; use kafka: or sqlite:, or leave --processes out"

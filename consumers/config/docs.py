@@ -71,21 +71,17 @@ def page() -> str:
 _TRANSPORTS = """\
 ### Transports
 
-What each transport can do. Without transactions, `exactly_once` is refused: a configuration has to
-set `[commit] guarantee = "at_least_once"`.
+What each transport can do.
 """
 
 
 def _transports() -> str:
     head = [
-        "| `transport` | transactions | a second owner of a shard | shards in several processes "
-        "| missing output topics | code |",
-        "|---|---|---|---|---|---|",
+        "| `transport` | shards in several processes | missing output topics | code |",
+        "|---|---|---|---|",
     ]
     rows = [
-        f"| `{each.form}` | {'yes' if each.transactions else 'no'} "
-        f"| {'takes over, and fences the first' if each.takes_over else 'is refused'} "
-        f"| {'yes' if each.groups else 'no'} "
+        f"| `{each.form}` | {'yes' if each.groups else 'no'} "
         f"| {'`headwater run` makes them' if each.creates_topics else 'an operator makes them'} "
         f"| [{each.scheme}](../consumers/transports/{each.scheme}/__init__.py) |"
         for each in transports().values()

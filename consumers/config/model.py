@@ -189,16 +189,6 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _transport_keeps_the_guarantee(self) -> Self:
-        transport = transport_of(self.input.transport)
-        if self.commit.guarantee == "exactly_once" and not transport.transactions:
-            raise ValueError(
-                f'[commit] guarantee = "exactly_once" needs transactions, and {transport.form} has '
-                'none; set [commit] guarantee = "at_least_once"'
-            )
-        return self
-
-    @model_validator(mode="after")
     def _numbers_to_watch(self) -> Self:
         if (schema := self.declared_schema) is not None:
             self.drift.of(schema)

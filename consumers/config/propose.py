@@ -17,7 +17,6 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.config.auto import OF_KEYS, PER
 from consumers.config.sample import InferredField
-from consumers.transports.registry import transport_of
 
 __all__ = ["ModelChoice", "Source", "choose", "hint", "service_name", "toml", "with_key"]
 
@@ -136,7 +135,6 @@ def toml(
         f"type = {_text(choice.model)}",
         *(f"{name} = {json.dumps(value)}" for name, value in choice.parameters.items()),
         "",
-        *_commit(source.transport),
         "[http]",
         "port = 8321  # the live page, /metrics, /healthz, /v1/predict; on this machine only",
     ]
@@ -152,18 +150,6 @@ def service_name(text: str) -> str:
     ('Phishing-pages-2024', 'feed')
     """
     return re.sub(r"[^a-zA-Z0-9._-]+", "-", text).strip("-._")[:100] or "feed"
-
-
-def _commit(url: str) -> list[str]:
-    """The guarantee, if the transport does not keep the default one."""
-    if transport_of(url).transactions:
-        return []
-    return [
-        "[commit]",
-        "# This transport has no transactions: after a crash some predictions are written twice.",
-        'guarantee = "at_least_once"',
-        "",
-    ]
 
 
 def _input(source: Source) -> list[str]:

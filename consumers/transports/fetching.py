@@ -1,4 +1,4 @@
-"""What logs share that have no transactions and no groups of processes: reading and polling.
+"""What logs share that have no groups of processes: reading and polling.
 
 Such a log keeps all records. Its `FetchSource` gives records of one partition from an offset on.
 """

@@ -61,12 +61,6 @@ class Transport:
         Makes the log from what follows the colon, the section [kafka], and the headers that replace
         keys (see `open_log`). It imports the client only when it is called. ConfigError if the URL
         names no log of this transport.
-    transactions
-        Whether outputs, journal record and offsets are committed together. Without transactions,
-        `exactly_once` is refused.
-    takes_over
-        Whether a new owner fences the old one. Otherwise a second owner is refused while the first
-        one lives.
     groups
         Whether several processes can share the shards of a service.
     names_path
@@ -92,8 +86,6 @@ class Transport:
     about: str
     pattern: str
     open: Callable[[str, Mapping[str, object], KeyHeaders], Log]
-    transactions: bool
-    takes_over: bool
     groups: bool = False
     names_path: bool = False
     private: bool = False

@@ -15,7 +15,6 @@ from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
 from consumers.shard.shard import Shard, ShardSpec
 from consumers.transports.protocol import Log
-from consumers.transports.registry import transport_of
 from stream import GaussianNB, Learner, Schema
 
 SCHEMA = Schema.of(a="numeric", b="numeric", urgent="binary", colour="categorical")
@@ -146,9 +145,12 @@ def config(
     more: str = "",
     max_bytes: int = 2**24,
     model: str = MODEL,
+    guarantee: str = "exactly_once",
 ) -> Config:
     """A configuration whose snapshots lie under `directory`."""
-    text = config_text(transport, features, max_records, every_records, more, max_bytes, model)
+    text = config_text(
+        transport, features, max_records, every_records, more, max_bytes, model, guarantee
+    )
     return parse(text, directory=directory)
 
 
@@ -160,6 +162,7 @@ def config_text(
     more: str = "",
     max_bytes: int = 2**24,
     model: str = MODEL,
+    guarantee: str = "exactly_once",
 ) -> str:
     """The same as TOML."""
     return CONFIG.format(
@@ -170,7 +173,7 @@ def config_text(
         more=more,
         max_bytes=max_bytes,
         model=model,
-        guarantee="exactly_once" if transport_of(transport).transactions else "at_least_once",
+        guarantee=guarantee,
     )
 
 

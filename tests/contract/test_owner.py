@@ -236,7 +236,6 @@ def test_committed_records_are_whole(log, own, source, out, journal, eventually,
     assert record == (out, 0, record.offset, BASE, b"k", b"v", (("h", b"1"),))
 
 
-@only(lambda transport: transport.transactions)
 def test_reader_never_sees_half_a_commit(connect, own, source, out, journal, numbered, values):
     """While commits of three records go on, the count of records is a multiple of three."""
     owner = own(source)
@@ -259,7 +258,6 @@ def test_reader_never_sees_half_a_commit(connect, own, source, out, journal, num
     assert {count % 3 for count in counts} == {0}
 
 
-@only(lambda transport: transport.transactions)
 def test_failed_commit_writes_nothing(
     log, own, unique, source, out, journal, numbered, values, eventually
 ):
@@ -280,7 +278,6 @@ def test_failed_commit_writes_nothing(
     assert positions == {source: 1}
 
 
-@only(lambda transport: transport.takes_over)
 def test_owner_that_was_taken_over_commits_nothing_more(
     connect, own, source, out, journal, numbered, values, eventually
 ):
@@ -301,7 +298,6 @@ def test_owner_that_was_taken_over_commits_nothing_more(
     assert eventually(lambda: values(other, out), [b"0", b"9"]) == [b"0", b"9"]
 
 
-@only(lambda transport: transport.takes_over)
 def test_owner_that_never_committed_is_fenced_too(connect, own, source, out, journal, numbered):
     """The new owner need not have committed either."""
     old = own(source)
@@ -391,7 +387,6 @@ def test_owner_confirms_that_it_owns(log, own, source, journal, numbered):
     assert owner.commit([], entry(journal), {source: 3}) > 0
 
 
-@only(lambda transport: transport.takes_over)
 def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal, numbered):
     """Without a record to commit."""
     first = own(source)
@@ -402,7 +397,6 @@ def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal,
         first.confirm({source: 0})
 
 
-@only(lambda transport: transport.takes_over)
 def test_failed_owner_learns_whether_it_was_overtaken(connect, own, source, journal):
     """So that it does not take the shard back from whoever went on in its place."""
     first = own(source)

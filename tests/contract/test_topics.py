@@ -65,7 +65,7 @@ def test_added_partitions_are_seen_by_whoever_knew_fewer(log, connect, make_topi
 
 
 # A broker that does as it should never cuts a log: tests/long/elections.py makes one do it.
-@pytest.mark.parametrize("log_url", ["memory", "sqlite", "jsonl"], indirect=True)
+@pytest.mark.parametrize("log_url", ["memory", "sqlite"], indirect=True)
 def test_owner_of_a_topic_that_lost_records_does_not_wait_for_them(log, own, make_topic, numbered):
     """Its position lies beyond the end: it says so, or polls what has grown since."""
     source = Partition(make_topic("in"), 0)

@@ -32,7 +32,7 @@ from tests.worlds.features import FEATURES, Choice, choices, clash, named, pairs
 from tests.worlds.world import Ran, World
 
 MEMORY = Path("/dev/shm")
-LOGS = {False: ("sqlite", "jsonl"), True: ("kafka",)}
+LOGS = {False: ("sqlite",), True: ("kafka",)}
 REDUCTIONS = 2  # runs of each smaller world: it may fail by chance only
 
 

@@ -109,7 +109,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "command": ("none", "relearn", "reshard"),
     "fault": ("kill", "failpoint", "power"),
     "http": ("off", "on"),
-    "log": ("sqlite", "jsonl", "kafka"),
+    "log": ("sqlite", "kafka"),
 }  # fmt: skip
 HELPS = (  # what others need
     ("rivals", "challengers"),
@@ -167,8 +167,6 @@ def _of_records(c: Mapping[str, str], learner: Learner) -> Iterator[tuple[bool, 
 def _of_service(c: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
     one = c["shards"] == "1"
     yield one and (c["mix"] == "yes" or c["processes"] != "one"), "there is one shard"
-    yield c["log"] == "jsonl" and c["processes"] != "one", "a log of one process"
-    yield c["log"] == "jsonl" and c["guarantee"] == "exactly_once", "a log without transactions"
     # A registry in memory, and the disk that is watched, are of one process and its forks.
     children = c["processes"] == "children"
     yield children and c["format"] in SCHEMAS, "a registry in memory"

@@ -124,8 +124,7 @@ def judge(
         found = _compared(config, came, due, repeats=c["guarantee"] == "at_least_once")
         found += _of_ids(config, came, ids)
         found += _of_snapshots(config, log, came)
-        if c["log"] != "jsonl":  # there it is a trace, which a loss of power may damage
-            found += _of_group(config, log, there)
+        found += _of_group(config, log, there)
         if c["format"] not in (*SCHEMAS, "arrow") and before is None:
             found += _checked(config, there, exactly=c["guarantee"] == "exactly_once")
     return found

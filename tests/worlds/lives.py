@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from consumers.base import failpoints
-from consumers.transports.jsonl.log import JsonLinesLog, JsonLinesOwner
 from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.kafka.owner import KafkaOwner
 from consumers.transports.sqlite.log import SqliteLog, SqliteOwner
@@ -32,8 +31,8 @@ from tests.worlds.power import Disk
 __all__ = ["Ended", "Fork", "KilledError", "Trap", "called", "set_trap"]
 
 CALLS = {
-    "commit": (SqliteOwner, JsonLinesOwner, KafkaOwner),
-    "append": (SqliteLog, JsonLinesLog, KafkaLog),
+    "commit": (SqliteOwner, KafkaOwner),
+    "append": (SqliteLog, KafkaLog),
 }
 SERVICE = [
     point for point in failpoints.POINTS if not point.startswith(("import", "relearn", "reshard"))

@@ -27,9 +27,9 @@ LIVES_HERE = {  # what needs no other process, and no kernels that are rarely lo
     "command": ("none",),
     "fault": ("failpoint", "power"),
     "http": ("off",),
-    "log": ("sqlite", "jsonl"),
+    "log": ("sqlite",),
 }
-EMBEDDED = {"log": ("sqlite", "jsonl")}
+EMBEDDED = {"log": ("sqlite",)}
 
 
 @pytest.mark.parametrize("number", range(2))

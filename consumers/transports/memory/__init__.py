@@ -27,7 +27,5 @@ TRANSPORT = Transport(
     about="this process only, for tests",
     pattern=r"[\w.-]+",
     open=_open,
-    transactions=True,
-    takes_over=True,
     private=True,
 )

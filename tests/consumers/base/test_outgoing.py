@@ -58,7 +58,7 @@ def test_columns_are_a_sequence_of_their_records(records, rest, gap) -> None:
 
 
 @pytest.mark.parametrize("rest", [[], DEAD], ids=["alone", "with dead letters"])
-@pytest.mark.parametrize("transport", ["sqlite:{}/log.db", "jsonl:{}/feed", "memory:columns-{}"])
+@pytest.mark.parametrize("transport", ["sqlite:{}/log.db", "memory:columns-{}"])
 def test_transport_writes_columns_as_it_writes_their_records(transport, rest, tmp_path) -> None:
     """Also in the same batches of the embedded log."""
     records = [Outgoing("out", b"%d" % i, b"v" * (i % 3), 100 - i, (), i % 3) for i in range(2500)]

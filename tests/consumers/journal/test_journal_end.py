@@ -19,7 +19,6 @@ from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store
 from consumers.timetravel.moment import moment, rebuild_at
-from consumers.transports.jsonl.log import JsonLinesOwner
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
 from tests.consumers.service.test_inputs import observations, run
@@ -28,7 +27,7 @@ from tests.seed import seeds
 from tests.topics import cut, remake, widen
 
 JOURNAL = Partition("svc-journal", 0)
-KINDS = ["memory", "sqlite", "jsonl"]
+KINDS = ["memory", "sqlite"]
 REFUSED = (ConfigError, InputChangedError, TransportError)
 LOST = r"svc-journal\[0\] of svc has lost its newest records: it ends at "
 
@@ -278,33 +277,6 @@ def test_check_beside_a_running_service_does_not_take_its_commit_for_a_loss(
     check(stopped)
 
     assert not ends
-
-
-def test_death_between_journal_record_and_offsets_is_no_loss(
-    make_service: MakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without transactions the offsets come later; if a topic restarts, they are lowered first."""
-    service = make_service("jsonl")
-    fill(service.log, phishing(100))
-    service.run()
-    remake(service.log, "obs")
-    service.log.append(observations(0, 30))
-    store = JsonLinesOwner._store
-
-    def dying(self, positions):
-        if end(service) > before:
-            raise TransportError("killed on purpose")
-        store(self, positions)
-
-    before = end(service)
-    monkeypatch.setattr(JsonLinesOwner, "_store", dying)
-    with pytest.raises(TransportError, match="on purpose"):
-        run(service, "new")
-    assert end(service) == before + 1
-    monkeypatch.undo()
-    service.run()
-
-    assert len(service.predictions()) == 130
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

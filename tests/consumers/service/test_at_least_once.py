@@ -56,7 +56,7 @@ def run(service, log) -> None:
     raise AssertionError("it never came to its end")
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "jsonl"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @pytest.mark.parametrize("at", [1, 3])
 @pytest.mark.parametrize("after", [0.0, 0.5, 1.0])
 def test_a_death_after_the_entry_repeats_and_loses_nothing(make_service, kind, at, after) -> None:

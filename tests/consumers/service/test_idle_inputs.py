@@ -23,7 +23,6 @@ from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
 from tests.consumers.service.test_inputs import KINDS, Running, keys, kinds, observations, run
 from tests.topics import remake
-from tests.transports.test_jsonl import cut_short, replaced
 
 
 def beginning(service: Service, start: str) -> Service:
@@ -218,23 +217,3 @@ def test_topic_without_an_id_leaves_the_mark_as_it_was(make_service, monkeypatch
     remake(service.log, "obs")
     with pytest.raises(InputChangedError, match="obs has id"):
         run(service)
-
-
-@pytest.mark.parametrize("change", [replaced, cut_short])
-def test_file_made_by_hand_and_replaced_under_a_running_service_ends_it(
-    make_service, change
-) -> None:
-    """It has no id. Of 80 new records 40 were passed over, and every later start accepted that."""
-    service = make_service("jsonl")
-    fill(service.log, phishing(40))
-    for path in (service.directory / "log.db").rglob("id"):
-        path.unlink()
-    ran = Running(service)
-    ran.until(lambda: keys(service).total() == 40)
-    change(service.directory / "log.db" / "obs" / "0.jsonl", 80)
-    error = ran.ended()
-
-    assert isinstance(error, InputChangedError)
-    assert "obs[0] has other records" in str(error) or "obs[0] ends at" in str(error)
-    assert keys(service).total() == 40
-    assert run(service, "new").observations + service.ends("svc-dead-letters")[0] == 120

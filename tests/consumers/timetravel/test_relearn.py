@@ -103,7 +103,7 @@ def cut_to(service, position: int, **changes) -> None:
         part.write(about_of(config, live), live.shard.to_state())
 
 
-@pytest.fixture(params=["memory", "sqlite", "jsonl"])
+@pytest.fixture(params=["memory", "sqlite"])
 def ran(make_service, request: pytest.FixtureRequest):
     """A service that drained 300 records, with snapshots."""
     service = make_service(request.param)
@@ -338,13 +338,10 @@ def test_running_owner_is_fenced_and_what_it_consumed_meanwhile_is_learned(ran) 
     ran.log.append(rows(300, 350))
     ran.run()
     loser = ran.log.owner("svc", 0, found.inputs)
-    if ran.url.startswith("jsonl:"):  # it refuses a second owner instead
-        loser.close()
     (entry,) = swap(config, ran.log, [both], now=NOW, reason="")
-    if not ran.url.startswith("jsonl:"):
-        with pytest.raises(FencedError):
-            loser.commit([], journal.written(entry, found.journal, NOW), {})
-        loser.close()
+    with pytest.raises(FencedError):
+        loser.commit([], journal.written(entry, found.journal, NOW), {})
+    loser.close()
 
     assert both.new.shard.fingerprint() == rebuilt(ran, model=NEW).shard.fingerprint()
     assert both.new.position == ran.ends("svc-journal")[0]
@@ -412,19 +409,20 @@ def test_outputs_that_a_dead_owner_did_not_write_are_those_of_the_old_model(
     make_service, seen: bool
 ) -> None:
     """At least once: they are written before the swap. After it they would be other bytes."""
-    whole, cut = make_service("jsonl"), make_service("jsonl")
+    whole, cut = make_service("memory"), make_service("memory")
+    least = {"max_records": 40, "guarantee": "at_least_once"}
     for service in (whole, cut):
         fill(service.log, phishing(200))
-    whole.run(max_records=40)
+    whole.run(**least)
     stop = threading.Event()
     with pytest.raises(TransportError, match="on purpose"):
-        Runner(cut.config(max_records=40), Dying(cut.log, stop), stop, drain=True).run()
+        Runner(cut.config(**least), Dying(cut.log, stop), stop, drain=True).run()
     missing = len(whole.predictions()) - len(cut.predictions())
-    config = cut.config(model=NEW, max_records=40)
+    config = cut.config(model=NEW, **least)
     found, store = sources(config, cut.log), open_store(config, 0)
     both = learned_again(config, cut.log, found, store)
     if seen:  # another start has written them, and the compared model does not know that
-        recovered(cut, max_records=40)
+        recovered(cut, **least)
     swap(config, cut.log, [both], now=NOW, reason="")
     recovered(cut, model=NEW)
 
