@@ -148,7 +148,7 @@ def empty_shard(
         wire=wire,
     )
     if label is not None:
-        shard.join.state.labels.promise(label)
+        shard.join.state.labels.promised = label
     return shard
 
 

@@ -20,7 +20,6 @@ from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Fetched, Partition, Record
 from consumers.codecs.registry import wire_format
-from consumers.config.auto import DEFAULTS
 from consumers.journal import waiting
 from consumers.service.importing import HistoryToImport, ModelToImport, checked, import_model
 from consumers.service.live import LiveShard, Sources
@@ -143,7 +142,7 @@ def _model(old: OldShards, number: int, parts: Sequence[OldShard]) -> ModelToImp
         "history": f"{'shards' if len(parts) > 1 else 'shard'} {names} of "
         f"{counted(old.config.scale.shards, 'shard')}",
     }
-    several = one_vs_rest(config.model, DEFAULTS, None)
+    several = one_vs_rest(config.model, None)
     schema = Schema(parts[0].live.fields)
     data = model_file_of(config, schema, fold.result(), source, several=several)
     return checked(config, data)

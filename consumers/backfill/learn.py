@@ -27,7 +27,6 @@ from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition, Record
 from consumers.config import Config
-from consumers.config.auto import DEFAULTS
 from consumers.config.learner import uses_code, uses_river
 from consumers.config.log import log_of
 from consumers.config.sample import SAMPLE_SIZE
@@ -348,7 +347,7 @@ def _model_file(job: Job, learner: Learner, count: int) -> bytes:
         "history": manifest.source,
         "manifest": manifest.sha256,
     }
-    several = one_vs_rest(config.model, DEFAULTS, None)
+    several = one_vs_rest(config.model, None)
     return model_file_of(config, job.schema, learner, source, several=several)
 
 

@@ -11,14 +11,13 @@ from functools import partial
 
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Check, Document, Reader, WireFormat
-from consumers.codecs.json_document import LARGEST_RECORD, RULES, check_size
+from consumers.codecs.json_document import LARGEST_RECORD, check_size
 from consumers.codecs.schemas import SchemaBook, StoredSchema
 
 __all__ = ["HEADER", "FramedDocuments", "framed", "schema_id", "schema_ids"]
 
 HEADER = 5  # bytes
 _MAGIC = 0
-_BOUNDED_RULES = 4  # the first rules that count the values of a record
 MOST_SHOWN = 300  # characters of a library's message
 
 
@@ -64,15 +63,10 @@ class FramedDocuments:
         The schemas.
     readers_schema
         The schema to which every record is converted; None: each keeps its own.
-    rules
-        See `consumers.codecs.json_document`.
     """
 
-    def __init__(
-        self, wire: WireFormat, book: SchemaBook, readers_schema: str | None, rules: int = RULES
-    ) -> None:
+    def __init__(self, wire: WireFormat, book: SchemaBook, readers_schema: str | None) -> None:
         self._wire, self._book, self._readers_schema = wire, book, readers_schema
-        self._counter = wire.counter if rules >= _BOUNDED_RULES else None
         self._readers: dict[int, tuple[StoredSchema, Reader | RecordError]] = {}
 
     def __call__(self, value: bytes | None) -> Document:
@@ -119,9 +113,9 @@ class FramedDocuments:
         else:
             try:
                 read = wire.reader(schema, self._readers_schema)
-                if self._counter is None:
+                if wire.counter is None:
                     return read
-                return partial(_counted, self._counter(schema), read)
+                return partial(_counted, wire.counter(schema), read)
             except RecordError as error:
                 why = error.detail
         return RecordError("unusable_schema", f"schema {id_}: {why}")

@@ -28,7 +28,7 @@ from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
 from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
-from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
+from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, SHORT, parse, plain
 from consumers.codecs.reporter import reporter_name
 from stream.data import schema as kinds
 from stream.data.block import Rows
@@ -58,7 +58,6 @@ TEXT_TYPES: dict[str, Any] = KIND_TYPES | {
     "numeric": float | str | None,
     "binary": bool | float | str | None,
 }
-_LITERAL_RULES = 3  # the first rules that read names with dots, and texts for "no value"
 
 
 @dataclass(slots=True)
@@ -99,10 +98,8 @@ class JsonObservations:
         Field with the id; the record's key where it is absent.
     label_field
         Field with the label, or None.
-    rules
-        See `consumers.codecs.json_document`.
     missing
-        Texts that mean "no value" in a numeric or binary field; None: those of the rules.
+        Texts that mean "no value" in a numeric or binary field.
     keep
         Whether a value that cannot be used is taken as missing. A record without any other value
         is rejected even then.
@@ -117,8 +114,7 @@ class JsonObservations:
         schema: Schema,
         id_field: str,
         label_field: str | None,
-        rules: int = RULES,
-        missing: Collection[str] | None = None,
+        missing: Collection[str] = MISSING,
         *,
         keep: bool = False,
         documents: Callable[[Any], dict[str, Any]] | None = None,
@@ -127,12 +123,7 @@ class JsonObservations:
         self.schema = schema
         self._identified = identified
         self.keep = keep
-        self.rules = rules
-        if missing is None:
-            missing = MISSING if rules >= _LITERAL_RULES else ()
         self.missing = frozenset(missing)
-        self._category = kinds.category if rules > 1 else _rounded
-        self._convert = _CONVERT | {"categorical": self._category}
         self.id_field = id_field
         self.label_field = label_field
         names = [f.name for f in schema.fields]
@@ -143,7 +134,6 @@ class JsonObservations:
             documents = _flattened(documents, [names[i] for i in self._dotted])
         self._documents = documents
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
-        flat = flat and (rules >= _LITERAL_RULES or not self._dotted)
         self._nested = self._dotted if documents is None else []
         self._typed_decode = self._typed(KIND_TYPES) if flat else None
         compiled = flat and documents is None and len(set(names)) == len(names)
@@ -287,7 +277,7 @@ class JsonObservations:
         RecordError
             The record is bad; the error has the reason.
         """
-        document = (self._documents or self._parse)(value)
+        document = (self._documents or parse)(value)
         features: list[Any] = []
         bad: dict[str, InvalidRecordError] = {}
         for f in self.schema.fields:
@@ -295,10 +285,10 @@ class JsonObservations:
             if f.kind in ("numeric", "binary") and isinstance(found, str):
                 found = None if is_missing(found, self.missing) else found
             try:
-                features.append(self._convert[f.kind](f.name, found))
+                features.append(_CONVERT[f.kind](f.name, found))
             except InvalidRecordError as error:
                 bad[f.name] = error
-                features.append(self._convert[f.kind](f.name, None))
+                features.append(_CONVERT[f.kind](f.name, None))
         if bad and not (self.keep and any(v is not None and v == v for v in features)):
             first = next(iter(bad.values()))
             raise RecordError(first.reason, first.detail)
@@ -306,13 +296,8 @@ class JsonObservations:
         label = self._find(document, self.label_field) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
 
-    def _parse(self, value: bytes | None) -> dict[str, Any]:
-        return parse(value, self.rules)
-
     def _find(self, document: Mapping[str, Any], name: str) -> Any:
-        if self.rules >= _LITERAL_RULES and name in document:
-            return document[name]
-        return _dig(document, self._paths[name])
+        return document[name] if name in document else _dig(document, self._paths[name])
 
     def _rows(self, tuples: list[tuple[Any, ...]]) -> Rows:
         n = len(tuples)
@@ -331,7 +316,7 @@ class JsonObservations:
         split = len(self.schema.categorical)
         other = np.empty((n, len(self._other)), dtype=object)
         for j, at in enumerate(self._other):
-            convert = self._category if j < split else None
+            convert = kinds.category if j < split else None
             column = columns[at]
             if convert is not None and not all(v is None or type(v) is str for v in column):
                 column = tuple(convert("", v) for v in column)
@@ -359,8 +344,6 @@ class JsonLabels:
 
     Parameters
     ----------
-    rules
-        See `consumers.codecs.json_document`.
     documents
         Decodes a record of another wire format; None: the records are JSON.
     reporter
@@ -369,11 +352,9 @@ class JsonLabels:
 
     def __init__(
         self,
-        rules: int = RULES,
         documents: Callable[[bytes | None], dict[str, Any]] | None = None,
         reporter: str | None = None,
     ) -> None:
-        self.rules = rules
         self._documents = documents
         self.reporter = reporter
         self._typed_decode = _label_decoder(documents, reporter)
@@ -436,7 +417,7 @@ class JsonLabels:
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float, str | None]:
         """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
         bad."""
-        document = parse(value, self.rules) if not self._documents else self._documents(value)
+        document = (self._documents or parse)(value)
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
@@ -515,18 +496,10 @@ def _unchecked(value: bytes | None) -> bytes | None:
 
 _CONVERT: dict[str, Any] = {
     "numeric": kinds.number,
+    "categorical": kinds.category,
     "binary": kinds.binary,
     "text": kinds.text,
 }
-
-
-def _rounded(name: str, value: Any) -> str | None:
-    """A category under rules 1."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        x = kinds.number(name, value)
-        if abs(x) >= 2**53:
-            return repr(x)
-    return kinds.category(name, value)
 
 
 def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -4,11 +4,8 @@ Rule: whether a record is rejected depends on its bytes only. The interpreter's 
 depends on the depth of the caller's stack, which differs between a live run and its replay. So
 brackets are counted here, before parsing.
 
-`RULES` is the version of the decoding rules, because a journal replays under the rules with which
-it began. Rules 1 also accepted UTF-16 and UTF-32, and rounded categories that are integers of 2**53
-and more, so that neighbouring integers became one category. Rules 1 and 2 rejected every text in a
-numeric field, and looked for a name with a dot in nested objects only. Rules 1 to 3 did not count
-the values of Avro and Protobuf. Another list `consumers.base.missing.MISSING` needs other rules.
+A journal replays by these rules. So whoever changes them, or the list
+`consumers.base.missing.MISSING`, has to journal by which rules a service began.
 """
 
 from __future__ import annotations
@@ -25,15 +22,12 @@ __all__ = [
     "DEEPEST",
     "LARGEST_RECORD",
     "LONGEST_ID",
-    "RULES",
     "SHORT",
     "check_size",
     "parse",
     "plain",
     "too_deep",
 ]
-
-RULES = 4
 
 LARGEST_RECORD = 1 << 20
 LONGEST_ID = 512  # characters
@@ -51,13 +45,8 @@ def check_size(value: bytes) -> None:
         raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
 
 
-def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
+def parse(value: bytes | None) -> dict[str, Any]:
     """The JSON object in `value`, by the standard library.
-
-    Parameters
-    ----------
-    rules
-        1 for a journal that began before rules 2 existed.
 
     Raises
     ------
@@ -69,7 +58,7 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
     check_size(value)
     try:
         encoding = json.detect_encoding(value)
-        if rules > 1 and not encoding.startswith("utf-8"):
+        if not encoding.startswith("utf-8"):
             raise RecordError("unparsable", f"expected JSON in UTF-8, got {encoding.upper()}")
         text = value.decode(encoding)
         if too_deep(text):

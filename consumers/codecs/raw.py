@@ -54,23 +54,21 @@ class JsonDocuments:
     ----------
     wire
         The format.
-    rules
-        See `consumers.codecs.json_document`.
 
     Examples
     --------
     >>> from consumers.codecs.registry import wire_format
-    >>> documents = JsonDocuments(wire_format("mail"), rules=3)
+    >>> documents = JsonDocuments(wire_format("mail"))
     >>> documents(b'{"id": "7", "mail": "U3ViamVjdDogaGkKCg=="}')["subject"]
     'hi'
     """
 
-    def __init__(self, wire: WireFormat, rules: int) -> None:
-        self._expanded, self._rules = wire.expanded, rules
+    def __init__(self, wire: WireFormat) -> None:
+        self._expanded = wire.expanded
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        return self._expanded(parse(value, self._rules))
+        return self._expanded(parse(value))
 
 
 def refused(journaled: Mapping[str, str], installed: Mapping[str, str]) -> Documents | None:

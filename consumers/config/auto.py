@@ -14,23 +14,18 @@ from stream.mixture.experts import OF_TEXTS, STACKED
 
 __all__ = [
     "DEFAULTS",
-    "FIRST_AUTO",
-    "FIRST_RIVER",
     "OF_KEYS",
     "ON_DISK",
     "PER",
-    "RIVER",
     "Defaults",
     "auto_of",
     "learner_type",
     "resolved",
 ]
 
-RIVER = 2  # number of the rules by which models of river are made
-FIRST_RIVER = 1  # a classifier of two classes rejects a third one; also without a number
 PER, OF_KEYS = "per", "PerKeyNB"  # the parameter with the field of the key, and its learner
 ON_DISK = "keys_on_disk"  # another parameter of it
-FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
+OF_PARAMETERS = "MixedNB"  # what `auto` is with parameters or bins
 
 
 def auto_of(schema: Schema | None = None) -> dict[str, Any]:
@@ -53,15 +48,10 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
 class Defaults(NamedTuple):
     """What a configuration leaves open. A journal keeps the defaults with which it began.
 
-    `first`: parameters have their first defaults, as in a journal of rules 1. `auto`: type and
-    parameters of the learner for which `auto` stands. `river`: the number of the rules for models
-    of river. By rules 2 a classifier of two classes becomes one for each class, if [model] may have
-    more than two.
+    `auto`: type and parameters of the learner for which `auto` stands.
     """
 
-    first: bool = False
     auto: Mapping[str, Any] = auto_of()
-    river: int = RIVER
 
 
 DEFAULTS = Defaults()  # those of this version
@@ -82,7 +72,7 @@ def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, A
     if PER in model.parameters:
         return OF_KEYS, model.parameters
     if model.parameters or model.bins is not None:
-        return str(FIRST_AUTO["type"]), model.parameters
+        return OF_PARAMETERS, model.parameters
     given = dict(defaults.auto)
     return given.pop("type"), given
 
@@ -90,4 +80,4 @@ def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, A
 def learner_type(model: LearnerConfig, defaults: Defaults) -> str:
     """The name of a model in predictions: its type, or `auto` if that is several learners."""
     name, _ = resolved(model, defaults)
-    return name if model.type != "auto" or name in (FIRST_AUTO["type"], OF_KEYS) else "auto"
+    return name if model.type != "auto" or name in (OF_PARAMETERS, OF_KEYS) else "auto"

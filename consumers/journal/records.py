@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from consumers.base.counts import counted
 from consumers.base.errors import JournalFormatError
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.codecs.json_document import RULES as CODEC_RULES
 from consumers.codecs.schemas import StoredSchema
-from consumers.config.auto import FIRST_AUTO, FIRST_RIVER, RIVER, Defaults
+from consumers.config.auto import Defaults
 from consumers.journal.checksum import checksums
 from consumers.shard.outcome import OutputShape
-from stream.join.join import RULES as JOIN_RULES
 
 __all__ = [
     "ChallengersRecord",
@@ -58,9 +56,6 @@ __all__ = [
     "written",
 ]
 
-MERGE_VERSION = 1
-FIRST_JOIN_RULES = 1  # of a journal that does not contain the number
-FIRST_CODEC_RULES = 1
 MOST_EARLY = 10_000  # refused early labels in one journal record, which must fit its topic
 
 
@@ -133,22 +128,17 @@ class MovedFrom(_Stored, frozen=True):
     last: int
 
 
-class IdentityRecord(_Stored, frozen=True, tag="identity", tag_field="kind"):
+class IdentityRecord(_Stored, frozen=True, tag="identity", tag_field="kind", omit_defaults=True):
     """Journal record 0: the identity of the service. It never changes.
 
     `identity` is the part of the configuration that decides what is learned. `fields` is the
     declared or inferred schema. `starts` are the offsets at which consumption starts. `born` is
-    unique to this journal, so that it never loads a snapshot of another journal. `join` is the
-    number of the rules that match labels and observations, see `stream.join`; a journal keeps the
-    rules with which it started. `codec` is the number of the decoding rules, see
-    `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
-    earlier run that the operator chose to replace. `topics` are the ids of the input topics to
-    which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
-    for which `auto` stands; in an older journal it is `MixedNB`. `river` is the number of the rules
-    for models of river, see `consumers.config.auto`; the same applies. `model` is the imported
-    model and `history` what it learned, if this service learned it. `moved` is set if the service
-    had another number of shards before. `relearned` is not in record 0: it is number and offset of
-    the `RelearnRecord` that replaced `identity`, see `under`.
+    unique to this journal, so that it never loads a snapshot of another journal. `auto` is type and
+    parameters of the learner for which `auto` stands. `topics` are the ids of the input topics to
+    which `starts` belong. `replaces` describes the traces of an earlier run that the operator chose
+    to replace. `model` is the imported model and `history` what it learned, if this service learned
+    it. `moved` is set if the service had another number of shards before. `relearned` is not in
+    record 0: it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
     """
 
     name: str
@@ -157,17 +147,13 @@ class IdentityRecord(_Stored, frozen=True, tag="identity", tag_field="kind"):
     fields: list[tuple[str, str]]
     starts: list[tuple[str, int, int]]
     born: str
-    merge: int = MERGE_VERSION
-    join: int = FIRST_JOIN_RULES
-    codec: int = FIRST_CODEC_RULES
+    auto: dict[str, Any]
+    topics: dict[str, str]
     replaces: list[str] = []
-    topics: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    auto: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    relearned: tuple[int, int] | msgspec.UnsetType = msgspec.UNSET
-    river: int | msgspec.UnsetType = msgspec.UNSET
-    model: ImportedModel | msgspec.UnsetType = msgspec.UNSET
-    history: History | msgspec.UnsetType = msgspec.UNSET
-    moved: MovedFrom | msgspec.UnsetType = msgspec.UNSET
+    relearned: tuple[int, int] | None = None
+    model: ImportedModel | None = None
+    history: History | None = None
+    moved: MovedFrom | None = None
 
     @property
     def seq(self) -> int:
@@ -182,12 +168,12 @@ class IdentityRecord(_Stored, frozen=True, tag="identity", tag_field="kind"):
     @property
     def since(self) -> int:
         """Number of the record that set `identity`: 0, or that of a `RelearnRecord`."""
-        return 0 if self.relearned is msgspec.UNSET else self.relearned[0]
+        return 0 if self.relearned is None else self.relearned[0]
 
     @property
     def settings(self) -> int:
         """Offset of the `RelearnRecord` that set `identity`; 0 for record 0 itself."""
-        return 0 if self.relearned is msgspec.UNSET else self.relearned[1]
+        return 0 if self.relearned is None else self.relearned[1]
 
     def under(self, identity: dict[str, Any], relearned: tuple[int, int]) -> IdentityRecord:
         """The same service with the settings of a `RelearnRecord`, by its number and offset."""
@@ -400,32 +386,12 @@ def decode(value: bytes | None) -> JournalRecord:
         It is not a journal record that this version knows.
     """
     try:
-        entry = _decoder.decode(value or b"")
+        return _decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise JournalFormatError(
             f"expected a journal record, got something else ({error}): another program, or a newer "
             "version, writes to the journal's topic; start that version, or restore the topic"
         ) from None
-    if isinstance(entry, IdentityRecord):
-        _check_rules(entry)
-    return entry
-
-
-def _check_rules(identity: IdentityRecord) -> None:
-    """Check that this version has the rules by which the journal is to be read."""
-    river = FIRST_RIVER if identity.river is msgspec.UNSET else identity.river
-    rules = (
-        ("merge", identity.merge, MERGE_VERSION),
-        ("join", identity.join, JOIN_RULES),
-        ("codec", identity.codec, CODEC_RULES),
-        ("river", river, RIVER),
-    )
-    for name, number, newest in rules:
-        if number > newest:
-            raise JournalFormatError(
-                f"expected a journal with {name} rules up to number {newest}, got number {number}: "
-                "a newer version has begun it; start that version"
-            )
 
 
 def entry_of(
@@ -518,19 +484,9 @@ def unpacked(bits: bytes, count: int) -> NDArray[np.bool_]:
 
 def defaults_of(identity: IdentityRecord) -> Defaults:
     """The defaults with which the journal began."""
-    auto = FIRST_AUTO if identity.auto is msgspec.UNSET else identity.auto
-    river = FIRST_RIVER if identity.river is msgspec.UNSET else identity.river
-    return Defaults(identity.join == FIRST_JOIN_RULES, auto, river)
+    return Defaults(identity.auto)
 
 
 def mark_of(identity: IdentityRecord) -> str:
     """The hash of an identity. It distinguishes the snapshots of this journal from all others."""
-    plain = msgspec.to_builtins(identity)
-    if plain["join"] == FIRST_JOIN_RULES:  # a default is not part of the hash
-        del plain["join"]
-    if plain["codec"] == FIRST_CODEC_RULES:
-        del plain["codec"]
-    if not plain["replaces"]:
-        del plain["replaces"]
-    text = msgspec.json.encode(plain, order="sorted")
-    return hashlib.sha256(text).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()

@@ -7,14 +7,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
-import msgspec
-
 from consumers.base.errors import ConfigError, RecordError
 from consumers.base.records import Partition
-from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
-from consumers.config.auto import RIVER, Defaults, auto_of
+from consumers.config.auto import Defaults, auto_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.records import History, IdentityRecord, ImportedModel, MovedFrom
@@ -22,7 +19,6 @@ from consumers.schemas.translate import Translator
 from consumers.service.live import Sources
 from consumers.transports.protocol import Log, Owner
 from stream.data.schema import Schema
-from stream.join.join import RULES
 
 __all__ = ["begin", "schema_from", "schema_of_inputs", "starts_of_inputs"]
 
@@ -67,15 +63,12 @@ def begin(
         [(f.name, f.kind) for f in schema.fields],
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
         born=uuid.uuid4().hex,
-        join=RULES,
-        codec=json_document.RULES,
         replaces=replaced,
-        topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
+        topics={t: known.id for t, known in described.items() if known.id},
         auto=dict(auto_of(schema) if defaults is None else defaults.auto),
-        river=RIVER if defaults is None else defaults.river,
-        model=model or msgspec.UNSET,
-        history=history or msgspec.UNSET,
-        moved=moved or msgspec.UNSET,
+        model=model,
+        history=history,
+        moved=moved,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 

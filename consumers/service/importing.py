@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 
-import msgspec
-
 from consumers.base.errors import ConfigError, RecordError, SnapshotError
 from consumers.base.failpoints import reach
 from consumers.base.records import Partition
@@ -81,7 +79,7 @@ class ModelToImport:
     def began(self, identity: IdentityRecord) -> bool:
         """Whether the journal with this record 0 began with the model."""
         first = identity.model
-        return first is not msgspec.UNSET and first.sha256 == stored(self.data).sha256
+        return first is not None and first.sha256 == stored(self.data).sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +305,7 @@ def began_with_history(
 
     def same(identity: IdentityRecord) -> bool:
         history = identity.history
-        return history is not msgspec.UNSET and manifest in (None, history.manifest.sha256)
+        return history is not None and manifest in (None, history.manifest.sha256)
 
     return _began(config, log, found.journal, store, same, "a backfill")
 
@@ -328,7 +326,7 @@ def _began(
         return False
     if same(origin.identity):
         return True
-    began = "an empty model" if origin.identity.model is msgspec.UNSET else "another model"
+    began = "an empty model" if origin.identity.model is None else "another model"
     raise ConfigError(
         f"the journal {journal} of {config.name} began with {began}, and {what} starts a new "
         "service; give this one a new name"

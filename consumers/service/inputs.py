@@ -313,7 +313,7 @@ def consumed(
     No model is built."""
     left, at = origin.left, 0
     positions = {Partition(t, n): start for t, n, start in origin.identity.starts}
-    topics = dict(origin.identity.topics or {})
+    topics = dict(origin.identity.topics)
     tails: dict[Partition, Range] = {}
     for about, state in store.of(mark_of(origin.identity)).newest(origin.objection):
         at = about.position

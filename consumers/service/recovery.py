@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from consumers.base.errors import (
     RESTART,
     ConfigError,
@@ -404,14 +402,14 @@ def begun(
     shard = _empty(config, identity, found, learned)
     shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     live = LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
-    live.topics = dict(identity.topics or {})
+    live.topics = dict(identity.topics)
     return live
 
 
 def _imported(config: Config, origin: JournalOrigin, refused: Sequence[str]) -> State | None:
     """The state of the model with which the journal began; None for an empty model."""
     model = origin.identity.model
-    if model is msgspec.UNSET:
+    if model is None:
         return None
     return model_file.from_bytes(_stored(config, origin, model, refused))[1]
 
@@ -421,7 +419,7 @@ def _let_wait(
 ) -> None:
     """Have the records wait that waited at the end of the history before the journal."""
     history = origin.identity.history
-    if history is msgspec.UNSET or history.waiting is None:
+    if history is None or history.waiting is None:
         return
     records = waiting.from_bytes(_stored(config, origin, history.waiting, refused))
     # They fit the bounds together, but not each while the others come.
@@ -575,7 +573,7 @@ def _empty(
     config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
 ) -> Shard:
     defaults = journal.defaults_of(identity)
-    model = None if identity.model is msgspec.UNSET else identity.model
+    model = identity.model
     return shard_of(
         with_settings(config, identity.identity, defaults),
         Schema(_fields(identity)),
@@ -584,8 +582,6 @@ def _empty(
         predictions_partitions=found.predictions_partitions,
         largest_dead_letter=found.largest_dead_letter,
         number=found.journal.number,
-        join_rules=identity.join,
-        codec_rules=identity.codec,
         defaults=defaults,
         predictions_schema=found.predictions_schema,
         learned=learned,

@@ -70,8 +70,6 @@ class _Case(msgspec.Struct):
     number: int
     predictions_partitions: int
     largest_dead_letter: int | None
-    join_rules: int
-    codec_rules: int
     defaults: Defaults
     parts: list[Fetched]
     now: int
@@ -189,8 +187,6 @@ class TrialProcesses:
             self.found.journal.number,
             self.found.predictions_partitions,
             self.found.largest_dead_letter,
-            live.entry.join,
-            live.entry.codec,
             live.shard.spec.defaults,
             [part.as_lists() for part in parts],
             now,
@@ -325,8 +321,6 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
         predictions_partitions=case.predictions_partitions,
         largest_dead_letter=case.largest_dead_letter,
         number=case.number,
-        join_rules=case.join_rules,
-        codec_rules=case.codec_rules,
         defaults=case.defaults,
     )
     trusted = shard.spec.trusted._replace(pickles=frozenset(case.pickled))

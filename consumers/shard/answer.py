@@ -281,7 +281,7 @@ class Answerer:
     def check_labels(self, values: Sequence[bytes]) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids of label records, and the records that would be dead letters."""
         spec = self.copy.spec
-        decoder = JsonLabels(spec.codec_rules, reporter=spec.reporter_field)
+        decoder = JsonLabels(reporter=spec.reporter_field)
         seen = decoder.decode([None] * len(values), values)
         return seen.ids, self._refused_labels(seen.labels) | seen.rejected
 
@@ -297,7 +297,7 @@ class Answerer:
         out: dict[int, list[str]] = {}
         for i in np.flatnonzero(_empty(rows)).tolist():
             try:
-                found = parse(values[i], spec.codec_rules).keys() - others
+                found = parse(values[i]).keys() - others
             except RecordError:
                 continue  # it is rejected
             if found and found.isdisjoint(features):
@@ -316,7 +316,7 @@ class Answerer:
             if accepted is None:
                 refused[i] = refusal(label, known.refuse(label), first)
             else:
-                known.promise(accepted)
+                known.learned.add(accepted)
                 first = accepted if first is None else first
         return refused
 

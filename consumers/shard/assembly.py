@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import Any
 
 from consumers.base.errors import ConfigError
-from consumers.codecs import json_document
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
@@ -16,7 +15,6 @@ from consumers.shard.models import (
     build,
     build_model,
     check_fields,
-    classes_that_fit,
     correcting,
     explainable,
     explained,
@@ -26,7 +24,6 @@ from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
 from stream.data.state import State
 from stream.drift import DriftRule
-from stream.join.join import RULES
 from stream.learner.base import Learner
 
 __all__ = ["shard_of", "with_settings"]
@@ -41,8 +38,6 @@ def shard_of(
     predictions_partitions: int = 1,
     largest_dead_letter: int | None = None,
     number: int = 0,
-    join_rules: int = RULES,
-    codec_rules: int = json_document.RULES,
     defaults: Defaults | None = None,
     wire: str | None = None,
     predictions_schema: int = 0,
@@ -53,8 +48,8 @@ def shard_of(
     `wire`: by default the configured wire format. `learned`: the state of the model with which it
     begins; `imported`: the origin of that, and its labels."""
     wire = config.input.format if wire is None else wire
-    defaults = Defaults(join_rules == 1, auto_of(schema)) if defaults is None else defaults
-    learner, classes = _learner(config, schema, defaults, number, join_rules)
+    defaults = Defaults(auto_of(schema)) if defaults is None else defaults
+    learner, classes = _learner(config, schema, defaults, number)
     if learned is not None:
         learner.load_state(learned)
     spec = ShardSpec(
@@ -75,10 +70,8 @@ def shard_of(
         max_pending_bytes=config.labels.max_pending_bytes,
         horizon=config.labels.horizon_ms,
         max_classes=classes,
-        join_rules=join_rules,
-        codec_rules=codec_rules,
         defaults=defaults,
-        missing=config.values.missing,
+        missing=config.values.texts,
         keep_bad=config.values.on_bad_value == "missing",
         corrections=correcting(config.labels.corrections, learner),
         silence=config.labels.meaning_of_silence,
@@ -105,13 +98,11 @@ def shard_of(
 
 
 def _learner(
-    config: Config, schema: Schema, defaults: Defaults, number: int, join_rules: int
+    config: Config, schema: Schema, defaults: Defaults, number: int
 ) -> tuple[Learner, int]:
     """The empty learner, and how many classes it may have."""
     learner = build_model(config, defaults, number)
     check_fields(config.model, schema)
-    if join_rules == 1:  # bounds decide what is learned, so a journal keeps its first rules
-        return learner, classes_that_fit(config.model, learner)
     return learner, limited(config.model, learner, schema)
 
 

@@ -148,8 +148,7 @@ class ChallengerSet:
                 f"version: {'.'.join(map(str, found['loc']))}: {message(found)}; run the version "
                 "that journaled it, and remove the challenger there"
             ) from None
-        bounded = None if defaults.first else schema
-        return challenging(challenger, classes, corrections, bounded, defaults, of)
+        return challenging(challenger, classes, corrections, schema, defaults, of)
 
 
 def configured(config: Config) -> ChallengerSet:

@@ -17,7 +17,6 @@ from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.auto import (
     DEFAULTS,
-    FIRST_RIVER,
     OF_KEYS,
     PER,
     Defaults,
@@ -99,7 +98,7 @@ def build(
     ConfigError
         The model has no such parameter, cannot use it, or has no memory for two classes.
     """
-    several = one_vs_rest(model, defaults, classes)
+    several = one_vs_rest(model, classes)
     try:
         if model.type.startswith("river:"):
             return _river(model, several)
@@ -119,8 +118,7 @@ def build(
                     hint = f'a model for each key is type = "{OF_KEYS}"'
                 raise SchemaError(f"no parameter {name!r}; {hint}")
         _check_types(kind, parameters)
-        given = {**(kind.first_defaults if defaults.first else {}), **parameters}
-        learner = cast("Callable[..., Learner]", kind)(**given)
+        learner = cast("Callable[..., Learner]", kind)(**parameters)
         if model.bins is not None:
             learner = _after_bins(model.bins, learner)
     except (TypeError, AttributeError, SchemaError) as error:
@@ -239,7 +237,7 @@ def challenging(
     Parameters
     ----------
     schema
-        The fields, by which its memory is bounded. None: no bound, as in journals of rules 1.
+        The fields, by which its memory is bounded. None: no bound.
     defaults
         See `build`.
     of
@@ -394,14 +392,14 @@ def _name(learner: Learner) -> str:
     return type(learner).__name__
 
 
-def one_vs_rest(model: LearnerConfig, defaults: Defaults, classes: int | None) -> bool:
+def one_vs_rest(model: LearnerConfig, classes: int | None) -> bool:
     """Whether a classifier of river that knows two classes becomes one for each class.
 
     By the configuration, not by the labels: the kind of a model cannot change in the middle of a
-    stream. A challenger must hold the classes of [model], so the first rules refused it.
+    stream.
     """
     if isinstance(model, ModelConfig):
-        return defaults.river > FIRST_RIVER and model.max_classes > 2
+        return model.max_classes > 2
     return classes is not None and classes > 2
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
+from consumers.base.missing import MISSING
 from consumers.base.records import (
     Batch,
     Header,
@@ -25,14 +25,12 @@ from consumers.base.records import (
     Partition,
     Record,
 )
-from consumers.codecs import json_document
 from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import (
     JsonLabels,
     JsonObservations,
 )
-from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
@@ -51,7 +49,7 @@ from stream.decision.budget import decisions
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
-from stream.join.join import DAY_MS, RULES, UNBOUNDED, LabelJoin
+from stream.join.join import DAY_MS, UNBOUNDED, LabelJoin
 from stream.join.reported import ReportedJoin
 from stream.join.reporters import ReporterRules
 from stream.join.silence import Silence
@@ -150,17 +148,15 @@ class ShardSpec:
         How many features a prediction explains; 0: no explanation.
     largest_dead_letter
         Bytes of the original record that a dead letter keeps at most; None: all.
-    max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules, silence
+    max_pending, max_pending_bytes, horizon, max_classes, corrections, silence
         Parameters of the join.
     reporter_field, reporters
         The field of a label record that names its reporter, and the settings about reporters;
         None: all labels count alike.
-    codec_rules
-        Number of the decoding rules.
     defaults
         Those with which the journal began.
     missing
-        Texts that mean "no value" in a numeric or binary field; None: those of the rules.
+        Texts that mean "no value" in a numeric or binary field.
     keep_bad
         Whether a value that cannot be used is taken as missing.
     max_dead_letter_ratio
@@ -216,13 +212,11 @@ class ShardSpec:
     horizon: int = 7 * DAY_MS
     max_classes: int = 256
     corrections: bool = False
-    join_rules: int = RULES
     silence: Silence | None = None
     reporter_field: str | None = None
     reporters: ReporterRules | None = None
-    codec_rules: int = json_document.RULES
     defaults: Defaults = DEFAULTS
-    missing: Collection[str] | None = None
+    missing: Collection[str] = MISSING
     keep_bad: bool = False
     max_dead_letter_ratio: float = 1.0
     version: str = ""
@@ -262,7 +256,6 @@ class ShardSpec:
             self.schema,
             self.id_field,
             self.label_field,
-            self.codec_rules,
             self.missing,
             keep=self.keep_bad,
             documents=documents,
@@ -271,7 +264,7 @@ class ShardSpec:
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
         """A decoder of label records in the wire format, with these schemas."""
-        return JsonLabels(self.codec_rules, self._documents(schemas, None), self.reporter_field)
+        return JsonLabels(self._documents(schemas, None), self.reporter_field)
 
     def join(self) -> LabelJoin:
         """The empty join."""
@@ -281,7 +274,6 @@ class ShardSpec:
             self.max_classes,
             self.corrections,
             self.max_pending_bytes,
-            self.join_rules,
             self.silence,
         )
         if self.reporters is None:
@@ -296,10 +288,10 @@ class ShardSpec:
         if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
             return refuse
         if self.mail_field is not None:
-            return MailField(self.mail_field, partial(parse, rules=self.codec_rules))
+            return MailField(self.mail_field)
         if wire.fields is None:
             return self._documents(schemas, self.reader_schema)
-        return JsonDocuments(wire, self.codec_rules) if schemas is None else RawDocuments(wire)
+        return JsonDocuments(wire) if schemas is None else RawDocuments(wire)
 
     def _documents(
         self, schemas: SchemaBook | None, reader_schema: str | None
@@ -307,7 +299,7 @@ class ShardSpec:
         wire = wire_format(self.wire)
         if schemas is None or not wire.schema_type:
             return None
-        return FramedDocuments(wire, schemas, reader_schema, self.codec_rules)
+        return FramedDocuments(wire, schemas, reader_schema)
 
     @property
     def shape(self) -> OutputShape:

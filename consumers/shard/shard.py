@@ -315,8 +315,7 @@ class Shard:
 
     def _refusal(self, label: object, reason: Reason) -> RecordError:
         """Why a label is a dead letter. The first learned label fixed the kind."""
-        # By the first rules an early label fixed it, and that label is not known after a restart.
-        learned = self._machine.join.labels.values if self.spec.join_rules > 1 else []
+        learned = self._machine.join.labels.values
         return refusal(label, reason, learned[0] if learned else None)
 
     def forget_early(self, refused: Sequence[tuple[str, int, list[int]]]) -> None:

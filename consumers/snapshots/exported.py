@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError, SnapshotError
@@ -28,7 +27,7 @@ from consumers.config.learner import (
 from consumers.config.load import message
 from consumers.journal.records import IdentityRecord, defaults_of
 from consumers.shard.challengers import ChallengerSet, challenger_block
-from consumers.shard.models import build, classes_that_fit, limited, one_vs_rest
+from consumers.shard.models import build, limited, one_vs_rest
 from consumers.snapshots import format as snapshots
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
@@ -157,7 +156,7 @@ def learned(info: ModelInfo, state: State, *, trust_pickle: bool = False) -> Lea
 def defaults_in(info: ModelInfo) -> Defaults:
     """What the service of the file left open."""
     auto = auto_of(_schema(info.fields)) if info.auto is None else info.auto
-    return Defaults(info.first_defaults, auto)
+    return Defaults(auto)
 
 
 def model_file_of(
@@ -181,7 +180,6 @@ def model_file_of(
     info = ModelInfo(
         learner=block,
         auto=auto_of(schema) if block["type"] == "auto" else None,
-        first_defaults=False,
         one_vs_rest=several,
         limits=None if learner.limits is None else Limits(*learner.limits),
         fields=[(field.name, field.kind) for field in schema.fields],
@@ -221,21 +219,19 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
     _refuse_code(lineup["challengers"][name] if name else entry.identity["model"])
     model = ModelConfig.model_validate(accepted_keys(entry.identity["model"]))
     learner, block = build(model, defaults), challenger_block(model)
-    several = one_vs_rest(model, defaults, None)
-    classes = (
-        classes_that_fit(model, learner) if defaults.first else limited(model, learner, schema)
-    )
+    several = one_vs_rest(model, None)
+    classes = limited(model, learner, schema)
     if name:
         rivals = ChallengerSet(lineup["challengers"], lineup["threshold"])
         bounds = (
             classes,
             entry.identity["labels"].get("corrections", False),
-            None if defaults.first else schema,
+            schema,
             defaults,
         )
         learner = rivals.learner(name, Trust(), *bounds)
         challenger = ChallengerConfig.model_validate({**rivals.challengers[name], "name": name})
-        block, several = challenger_block(challenger), one_vs_rest(challenger, defaults, classes)
+        block, several = challenger_block(challenger), one_vs_rest(challenger, classes)
         number = state.nested("roster").nested("roster").header["names"].index(name)
         saved = state.nested("roster").nested(f"shadow {number}").nested("learner")
     else:
@@ -246,7 +242,6 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
     info = ModelInfo(
         learner=block,
         auto=dict(defaults.auto) if block["type"] == "auto" else None,
-        first_defaults=defaults.first,
         one_vs_rest=several,
         limits=limits,
         fields=list(entry.fields),
@@ -289,7 +284,7 @@ def _source(
         "learned": state.nested("shard").header["counts"].get("learned", 0),
         "versions": about.versions,
     }
-    if entry.model is not msgspec.UNSET:
+    if entry.model is not None:
         found["imported"] = {"sha256": entry.model.sha256, **entry.model.source}
     return found
 

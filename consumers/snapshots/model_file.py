@@ -70,8 +70,6 @@ class ModelInfo(msgspec.Struct, frozen=True):
         The keys of [model] or of a [[challenger]] that decide what it learns.
     auto
         Type and parameters of the learner for which the type `auto` stands; None for another type.
-    first_defaults
-        Whether parameters have their first defaults, as in a journal of rules 1.
     one_vs_rest
         Whether a classifier of river that knows two classes is there once for each class.
     limits
@@ -92,7 +90,6 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
     learner: dict[str, Any]
     auto: dict[str, Any] | None
-    first_defaults: bool
     one_vs_rest: bool
     limits: Limits | None
     fields: list[tuple[str, str]]

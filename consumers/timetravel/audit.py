@@ -229,7 +229,7 @@ def audit(
     place, before, after = _around(log, found.journal, own)
     live = rebuild_at(config, log, found, store, before, progress)
     moved = live.entry.moved
-    if moved is not msgspec.UNSET and before.seq < moved.last:
+    if moved is not None and before.seq < moved.last:
         raise _elsewhere(place, moved)
     shares = (config.output.explain or SHARES) if explainable(live.shard.learner) else 0
     ahead = course(log, found.journal, live.position, after)
@@ -287,7 +287,7 @@ def _around(
     before = PointInTime(0, 0, first)
     around: dict[ObservationPlace, tuple[PointInTime, int]] = {}
     gone: dict[ObservationPlace, int] = {}
-    moved: MovedFrom | msgspec.UnsetType = msgspec.UNSET
+    moved: MovedFrom | None = None
     for at, entry in entries(log, journaled, first, end):
         if isinstance(entry, CommitRecord):
             for place in places:
@@ -312,7 +312,7 @@ def _around(
             f"{place} was consumed before {place.partition} restarted at journal record "
             f"{gone[place]}: its record is no longer in the log"
         )
-    if moved is not msgspec.UNSET:
+    if moved is not None:
         raise _elsewhere(place, moved)
     raise ConfigError(
         f"{place} is in no record of the journal {journaled.topic}: it was not "

@@ -12,8 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 
-import msgspec
-
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.failpoints import reach
@@ -104,7 +102,7 @@ class OldShards:
         last = max((entry.seq for entry in written), default=head.seq)
         if not isinstance(head, IdentityRecord) or not self.inputs(number):
             return True  # it was trimmed since, or the shard had nothing to learn
-        if head.moved is msgspec.UNSET:
+        if head.moved is None:
             raise ConfigError(
                 f"the journal {at} was begun with an empty model, by a start with --new-journal, "
                 "so the move cannot be continued; give the service a new name"
@@ -273,7 +271,7 @@ def _old(config: Config, log: Log, number: int, progress: Progress) -> OldShard:
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
         raise ConfigError(f"the journal {found.journal} is empty: run the service first")
-    if origin.identity.model is not msgspec.UNSET:
+    if origin.identity.model is not None:
         raise ConfigError(
             "reshard does not support a service that began with an imported model or a history: "
             "the records that the model learned are not in its inputs; give the service a new name"
@@ -290,9 +288,9 @@ def _old(config: Config, log: Log, number: int, progress: Progress) -> OldShard:
 
 
 def _check_same(origins: Sequence[JournalOrigin]) -> None:
-    """The rules of the journals, which the new ones keep, must be the same."""
+    """What the new journals take from the old ones must be the same."""
     for a, b in pairwise(origin.identity for origin in origins):
-        for name in ("merge", "join", "codec", "auto", "river", "fields"):
+        for name in ("auto", "fields"):
             if getattr(a, name) != getattr(b, name):
                 raise ConfigError(
                     f"the journals of shards {a.shard} and {b.shard} differ in {name}, because "

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import msgspec
-
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.failpoints import reach
 from consumers.config import Config, identity_difference, relearnable
@@ -119,7 +117,7 @@ def _changes(config: Config, origin: JournalOrigin) -> list[str]:
             f"of the parser only ({'; '.join(changes)}): change the others back, or give the "
             "service a new name"
         )
-    if identity.model is not msgspec.UNSET:
+    if identity.model is not None:
         raise ConfigError(
             "relearn does not support a service that began with an imported model: the records "
             "that model learned are not in its inputs; give the service a new name"

@@ -165,7 +165,7 @@ class Move:
             starts = {Partition(topic, number): at for topic, number, at in identity.starts}
             self._consumed.starts |= starts
             self._consumed.ends |= starts
-            self._consumed.topics |= dict(identity.topics or {})
+            self._consumed.topics |= dict(identity.topics)
         self._look()
         self._check_retained()
 
@@ -213,8 +213,8 @@ class Move:
             starts=[(p.topic, p.number, consumed.starts[p]) for p in sorted(inputs)],
             born=uuid.uuid4().hex,
             replaces=[],
-            topics=topics or msgspec.UNSET,
-            relearned=msgspec.UNSET,
+            topics=topics,
+            relearned=None,
             moved=self.old.origin,
         )
 

@@ -112,7 +112,6 @@ class MixedNB(BayesClassifier):
         "token_alpha": None,
         "distributions": None,
     }
-    first_defaults: ClassVar[Mapping[str, Any]] = {"token_alpha": None}
 
     def __init__(
         self,

@@ -234,8 +234,6 @@ class MultinomialNB(TokenClassifier):
     ['(prior)', 'call', 'home']
     """
 
-    first_defaults: ClassVar[Mapping[str, Any]] = {"alpha": 1.0}
-
     def __init__(
         self,
         alpha: float = TOKEN_ALPHA,

@@ -207,7 +207,7 @@ class ChampionChallenger:
             self.running = None
             return result
         parts: list[Result] = []
-        sizes = rows.sizes(by_character=self._machine.join.rules == 1)
+        sizes = rows.sizes()
         feeds = [EventFeed(events, sizes)]
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses

@@ -401,11 +401,9 @@ class Rows:
         )
         return self.concat(missing)
 
-    def sizes(self, *, by_character: bool = False) -> list[int]:
+    def sizes(self) -> list[int]:
         """Bytes of the categories and texts of each row. Numbers are left out, because they have
         the same size in every row.
-
-        `by_character`: a character counts as one byte, as in rules 1 of the join.
 
         Examples
         --------
@@ -417,7 +415,7 @@ class Rows:
             for column in cells.T.tolist():
                 for i, value in enumerate(column):
                     if isinstance(value, str):
-                        out[i] += len(value) if by_character else kinds.text_bytes(value)
+                        out[i] += kinds.text_bytes(value)
                     elif value is not None:
                         out[i] += value.nbytes
         return out

@@ -180,7 +180,7 @@ class Progressive:
             Columns of events differ in length, or have an invalid id, row, weight or time.
         """
         check(events, len(rows))
-        feed = EventFeed(events, rows.sizes(by_character=self.join.rules == 1))
+        feed = EventFeed(events, rows.sizes())
         parts: list[Result] = []
         while True:
             plan = self.plan(feed)

@@ -152,7 +152,7 @@ class EventFeed:
 def begin(join: LabelJoin, plan: Plan, feed: EventFeed, fewest: int = FEW) -> None:
     """Let kernels plan common events of this plan, if there are at least `fewest` events."""
     end = min(feed.count, feed.stop)
-    if not join.common or join.rules == 1 or end - feed.at < fewest:
+    if not join.common or end - feed.at < fewest:
         return
     feed.prepare(join)
     others, silence = len(join.state.others), join.silence is not None

@@ -27,11 +27,10 @@ from stream.join.table import SETTLED as SETTLED_ID
 from stream.join.table import WAITING as WAITING_ROW
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
-__all__ = ["DAY_MS", "EARLY_SHARE", "RULES", "UNBOUNDED", "LabelJoin", "same"]
+__all__ = ["DAY_MS", "EARLY_SHARE", "UNBOUNDED", "LabelJoin", "same"]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
-RULES = 2  # those of a new journal
 EARLY_SHARE = 4  # early labels get a quarter of `max_bytes`; a quarter of settled ids is kept
 
 WAITING, EARLY = IdState.WAITING, IdState.EARLY
@@ -72,10 +71,6 @@ class LabelJoin:
         settled ids beyond a quarter are removed first, then waiting observations. Rows count as
         the champion holds them. What challengers hold for them is not counted, because a
         challenger would then decide which observations the champion learns.
-    rules
-        A journal is replayed under the rules it was started with. Under rules 1 an early label
-        fixed the kind of labels and took one of `max_classes`, and ids, labels and the records of
-        early labels did not count towards `max_bytes`.
     silence
         What it means that nobody labels an observation; None: nothing. Needs `corrections`,
         because the label may still come.
@@ -114,7 +109,6 @@ class LabelJoin:
         max_classes: int = 256,
         corrections: bool = False,
         max_bytes: int = UNBOUNDED,
-        rules: int = RULES,
         silence: Silence | None = None,
         max_corrections: int = MOST_CORRECTIONS,
     ) -> None:
@@ -128,14 +122,9 @@ class LabelJoin:
         self.max_corrections = max_corrections
         self.common = True
         self.bytes_per_class = 0
-        self.state = JoinState(max_classes, rules, silence.after if silence else None)
+        self.state = JoinState(max_classes, silence.after if silence else None)
         self._learning = _compiled(table(corrections=corrections))
         self._holding = _compiled(table(corrections=corrections, held_back=True))
-
-    @property
-    def rules(self) -> int:
-        """The rules it runs under: its own, or those of the state it loaded."""
-        return self.state.rules
 
     @property
     def labels(self) -> Dictionary:
@@ -349,8 +338,6 @@ class LabelJoin:
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(held.waiting) >= self.max_pending:
             self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
-        if size and held.rules == 1:
-            self._make_room(plan, size)
         slot = held.rows.take(size)
         plan.kept.put(slot, row=row, began=True)
         held.add_row(id_, slot)
@@ -408,7 +395,7 @@ class LabelJoin:
         if len(held.early) >= self.max_pending:
             self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
         # A label of a learned class is never rejected, so its record is not needed.
-        safe = self.rules == 1 or held.labels.knows(label) or plan.origin is None
+        safe = held.labels.knows(label) or plan.origin is None
         origin = b"" if safe else plan.origin(event)  # type: ignore[misc]
         held.add_label(id_, label, w, origin)
         self._trim(plan)
@@ -477,8 +464,6 @@ class LabelJoin:
         elif slot >= 0:
             self._settle(plan, id_, (label, held.time, slot, w, held.learned))
         else:
-            if size and held.rules == 1:
-                self._make_room(plan, size)
             self._settle(plan, id_, (label, held.time, -1, w, held.learned))
             slot = held.rows.take(size)  # only now: settling may have freed one
             plan.kept.put(slot, row=row, began=False)
@@ -526,8 +511,6 @@ class LabelJoin:
     def _trim(self, plan: Plan) -> None:
         """Remove the oldest ids until the rest fits into `max_bytes`."""
         held, most = self.state, self.max_bytes
-        if held.rules == 1:
-            return
         share = most // EARLY_SHARE
         while held.early_bytes > share:
             self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
@@ -535,15 +518,6 @@ class LabelJoin:
             if held.settled_bytes > share:
                 self._run(plan, held.settled.oldest_id, LABELLED, OVERFLOW)
             else:  # early labels and settled ids take at most half, so something waits
-                self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
-
-    def _make_room(self, plan: Plan, size: int) -> None:
-        """For rules 1 only: remove the oldest rows until one more fits, or no row is left."""
-        held = self.state
-        while held.rows.bytes and held.rows.bytes + size > self.max_bytes:
-            if self.corrections and held.settled:
-                self._run(plan, held.settled.oldest_id, LABELLED, OVERFLOW)
-            else:
                 self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
 
 

@@ -1,12 +1,10 @@
 """Decide which labels are accepted: all of the same kind, and no class beyond the bound.
 
-The first label that is learned fixes the kind. By rules 1 a label that is kept until its
-observation comes is promised a place among the classes, so that it can be learned then.
+The first label that is learned fixes the kind.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from stream.data.schema import Dictionary, Label, plain_label
@@ -16,7 +14,7 @@ __all__ = ["AcceptedLabels"]
 
 
 class AcceptedLabels:
-    """The labels learned so far and those promised.
+    """The labels learned so far.
 
     Parameters
     ----------
@@ -27,39 +25,26 @@ class AcceptedLabels:
     ----------
     learned : Dictionary
         In the order in which they were first learned.
+    promised : str, int, bool or None
+        A label that has a place among the classes before it is learned, and so fixes the kind.
 
     Examples
     --------
     >>> labels = AcceptedLabels(bound=1)
-    >>> labels.promise("a")
+    >>> labels.load(["a"], overflow=0)
     >>> labels.refusal("a"), labels.refusal(1), labels.refusal("b")
     (None, 'label_kind', 'max_classes')
     """
 
     def __init__(self, bound: int) -> None:
         self.learned = Dictionary(bound)
-        self._promised: Counter[Label] = Counter()
-
-    @property
-    def promised(self) -> list[Label]:
-        """Different labels that are promised, in the order they came."""
-        return list(self._promised)
+        self.promised: Label | None = None
 
     def knows(self, value: object) -> bool:
         """Whether it equals a learned label and has the same type. Such a label is never
         rejected."""
         values = self.learned.values
         return bool(values) and type(value) is type(values[0]) and value in self.learned.codes
-
-    def promise(self, label: Label) -> None:
-        """Keep a place among the classes for it."""
-        self._promised[label] += 1
-
-    def release(self, label: Label) -> None:
-        """Withdraw one promise of it."""
-        self._promised[label] -= 1
-        if not self._promised[label]:
-            del self._promised[label]
 
     def accepted(self, value: object) -> Label | None:
         """The label if it may be learned, now or later; None if it is rejected."""
@@ -75,15 +60,13 @@ class AcceptedLabels:
             label = plain_label(value)
         except InvalidRecordError as error:
             return error.reason
-        first = next(iter(self.learned), None)
-        if first is None:
-            first = next(iter(self._promised), None)
+        first = next(iter(self.learned), self.promised)
         if first is not None and type(label) is not type(first):
             return "label_kind"
-        if label in self.learned or label in self._promised:
+        if label in self.learned or label == self.promised:
             return None
-        unlearned = sum(1 for p in self._promised if p not in self.learned)
-        return "max_classes" if len(self.learned) + unlearned >= self.learned.bound else None
+        kept = self.promised is not None and self.promised not in self.learned
+        return "max_classes" if len(self.learned) + kept >= self.learned.bound else None
 
     def refuse(self, value: object) -> Reason:
         """Why a label is rejected. A label beyond the bound of classes is counted."""
@@ -94,12 +77,6 @@ class AcceptedLabels:
         return reason
 
     def load(self, learned: Iterable[Label], overflow: int) -> None:
-        """Replace the learned labels, with no promises."""
+        """Replace the learned labels."""
         self.learned = Dictionary(self.learned.bound, learned)
         self.learned.overflow = overflow
-        self._promised = Counter()
-
-    def load_promised(self, order: Iterable[Label], labels: Iterable[Label]) -> None:
-        """Promise `labels` places; `order` has each of them once, in the order they came."""
-        counts = Counter(labels)
-        self._promised = Counter({label: counts[label] for label in order})

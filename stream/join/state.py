@@ -127,8 +127,6 @@ class JoinState:
     ----------
     max_classes
         How many different labels are accepted.
-    rules
-        See `LabelJoin`.
     after
         The `after` of silence; None: silence means nothing.
 
@@ -166,8 +164,6 @@ class JoinState:
         Records learned so far.
     repaid_at : int
         For the bound of corrections, see `correction_rate.py`.
-    weigh : callable
-        The bytes that a text counts towards `max_bytes`.
     text_bytes, early_bytes, settled_bytes : int
         Bytes of all ids, labels and records; of early labels; of settled ids with their rows.
     """
@@ -180,9 +176,8 @@ class JoinState:
     settled_bytes: int = _counter(SETTLED_BYTES)
     unheard: int = _counter(UNHEARD)
 
-    def __init__(self, max_classes: int, rules: int, after: int | None = None) -> None:
-        self.rules, self.after = rules, after
-        self.weigh = _weigher(rules)
+    def __init__(self, max_classes: int, after: int | None = None) -> None:
+        self.after = after
         self.labels = AcceptedLabels(max_classes)
         self.votes: dict[str, Votes] = {}
         self.outcomes: Counter[str] = Counter()
@@ -227,19 +222,18 @@ class JoinState:
             if code == NO_LABEL:
                 return IdState.UNLABELLED
             return IdState.LABELLED if links[SLOT] < 0 else IdState.CORRECTABLE
-        if self.rules == 1 or code != OTHER_LABEL:  # its label has a place among the classes
+        if code != OTHER_LABEL:  # its label has a place among the classes
             return IdState.EARLY
         fit = self.labels.refusal(self.others[entry][0]) is None
         return IdState.EARLY if fit else IdState.UNFIT
 
     def weight(self, id_: str, label: Label | None = None) -> int:
         """The bytes that an id, and a label with it, count towards `max_bytes`."""
-        weigh = self.weigh
-        return weigh(id_) + weigh(label) if type(label) is str else weigh(id_)
+        return text_bytes(id_) + text_bytes(label) if type(label) is str else text_bytes(id_)
 
     def add_row(self, id_: str, slot: int) -> None:
         """The observation of an unknown id waits from now on."""
-        size = self.weigh(id_)
+        size = text_bytes(id_)
         self._add(id_, WAITING, None, self.time, size, slot=slot)
         self.text_bytes += size
 
@@ -248,15 +242,13 @@ class JoinState:
         entry = self.table.find(id_)
         row = self.waiting_row(entry)
         self._remove(entry)
-        self.text_bytes -= self.weigh(id_)
+        self.text_bytes -= text_bytes(id_)
         return row
 
     def add_label(self, id_: str, label: Label, w: float, origin: bytes) -> None:
         """Keep the early label of an unknown id."""
         size = self.weight(id_, label) + len(origin)
         self._add(id_, EARLY, label, self.time, size, w=w, origin=origin)
-        if self.rules == 1:
-            self.labels.promise(label)
         self.text_bytes += size
         self.early_bytes += size
 
@@ -265,8 +257,6 @@ class JoinState:
         entry = self.table.find(id_)
         early = self._early_label(entry)
         size = self._remove(entry)
-        if self.rules == 1:
-            self.labels.release(early[0])
         self.text_bytes -= size
         self.early_bytes -= size
         return early
@@ -325,7 +315,7 @@ class JoinState:
 
     def count_bytes(self) -> tuple[int, int, int]:
         """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""
-        rows = sum(map(self.weigh, self.waiting))
+        rows = sum(map(text_bytes, self.waiting))
         early = sum(self.weight(i, y) + len(raw) for i, (y, _, _, raw) in self.early.items())
         settled = sum(self.weight(i, s[0]) for i, s in self.settled.items())
         kept = sum(self.rows.size(s[2]) for s in self.settled.values())
@@ -429,14 +419,11 @@ class JoinState:
             "slots": self.rows.count,
             "early_labels": [label for label, *_ in self.early.values()],
             "settled_labels": labels,
-            "promised": self.labels.promised,
         }
         if corrections:  # otherwise only the labels of settled ids are saved
             header["learned"] = self.learned
         if self.repaid_at > self.learned - self.outcomes["corrected"]:  # else it is like 0
             header["repaid_at"] = self.repaid_at
-        if self.rules > 1:
-            header["rules"] = self.rules
         columns = {**self.rows.arrays(), **self._arrays()}
         if corrections:
             columns["settled_slot"] = arrays.links[settled, SLOT].astype(np.int64)
@@ -455,10 +442,9 @@ class JoinState:
         if self.after is not None:
             arrays["waiting_flagged"] = held.values[entries["waiting"], LEARNED] == IS_FLAGGED
         arrays["early_w"] = held.weights[entries["early"]]
-        if self.rules > 1:
-            records = [origin for *_, origin in self.early.values()]
-            arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
-            arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
+        records = [origin for *_, origin in self.early.values()]
+        arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
+        arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
         return arrays
 
     def load_state(self, state: State, *, corrections: bool) -> None:
@@ -470,8 +456,6 @@ class JoinState:
             The state is damaged.
         """
         header = state.header
-        self.rules = header.get("rules", 1)  # left out for rules 1
-        self.weigh = _weigher(self.rules)
         self.labels.load(header["labels"], header["overflow"])
         self.outcomes = Counter(header["outcomes"])
         self.label_delays = LabelDelays()
@@ -485,8 +469,6 @@ class JoinState:
         self._load_settled(state, corrections=corrections)
         taken = (self.slots(WAITING), self.slots(SETTLED))
         self.rows.load(header["slots"], state, np.concatenate(taken))
-        promised = (label for label, *_ in self.early.values() if self.rules == 1)
-        self.labels.load_promised(header["promised"], promised)
         held = {name: self.table.entries(kind) for name, kind in KINDS.items()}
         sizes = {name: int(self.table.arrays.values[at, SIZE].sum()) for name, at in held.items()}
         kept = self.table.arrays.sizes[self.slots(SETTLED)]
@@ -505,12 +487,11 @@ class JoinState:
             raise StateError(f"the ids of {name!r} are damaged")
         arrays = self.table.arrays
         arrays.values[entries, TIME], arrays.values[entries, LEARNED] = times, 0
-        arrays.values[entries, SIZE], arrays.weights[entries] = 0, 0.0
+        arrays.weights[entries] = 0.0
         arrays.links[entries, SLOT], arrays.links[entries, CODE] = -1, NO_LABEL
-        if self.rules > 1:
-            sizes = np.empty(entries.size, dtype=np.int64)
-            id_kernels.weigh_ids(arrays, entries, sizes)
-            arrays.values[entries, SIZE] = sizes
+        sizes = np.empty(entries.size, dtype=np.int64)
+        id_kernels.weigh_ids(arrays, entries, sizes)
+        arrays.values[entries, SIZE] = sizes
         return entries
 
     def _load_waiting(self, state: State) -> None:
@@ -533,8 +514,7 @@ class JoinState:
     def _load_early(self, state: State, labels: Sequence[Label]) -> None:
         entries = self._load_ids(state, "early")
         self.table.arrays.weights[entries] = _column(state, "early_w", np.float64, entries.size)
-        saved = "early_origin_sizes" in state.arrays
-        origins = _origins(state) if saved else [b""] * entries.size
+        origins = _origins(state)
         if not len(labels) == len(origins) == entries.size:
             raise StateError("the early labels are damaged")
         self._name_all(entries.tolist(), labels, origins)
@@ -572,14 +552,6 @@ class JoinState:
 
 
 KINDS = {"waiting": WAITING, "early": EARLY, "settled": SETTLED}
-
-
-def _nothing(text: str) -> int:
-    return 0
-
-
-def _weigher(rules: int) -> Callable[[str], int]:
-    return text_bytes if rules > 1 else _nothing
 
 
 def _column(state: State, name: str, dtype: Any, size: int) -> NDArray[Any]:

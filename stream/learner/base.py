@@ -62,16 +62,12 @@ class Learner(Many, abc.ABC):
     added : mapping
         Parameters that a release added, and for each the value that means "as before". A state
         omits a parameter with that value, so that states of earlier releases stay the same.
-    first_defaults : mapping
-        Parameters whose default a release changed, and the first default of each. A model that was
-        started with the first default keeps it.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
     added: ClassVar[Mapping[str, Any]] = {}
-    first_defaults: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
 
     def _begin(self) -> None:

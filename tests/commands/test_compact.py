@@ -13,7 +13,6 @@ import pytest
 from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
-from consumers.transports.sqlite.log import SqliteLog
 
 CONFIG = """
 name = "shop"

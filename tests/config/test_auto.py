@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumers.config.auto import DEFAULTS, FIRST_AUTO, Defaults, auto_of, learner_type, resolved
+from consumers.config.auto import DEFAULTS, OF_PARAMETERS, Defaults, auto_of, learner_type, resolved
 from consumers.config.bins import BinsConfig
 from consumers.config.learner import ModelConfig
 from consumers.journal.records import IdentityRecord, decode, defaults_of, encode, mark_of
 from consumers.shard.models import build, unused
-from stream import Block, Calibrated, Learner, MixedNB, Mixture, Schema
+from stream import Block, Calibrated, Learner, Mixture, Schema
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.data.schema import KINDS
 from stream.mixture.experts import EXPERTS
@@ -28,8 +28,10 @@ from tests.oracles.mixture import floored
 from tests.seed import share
 
 VALUES = st.sampled_from([0.0, 1.0, -2.0, 7.5])
-OLD = Defaults(auto=FIRST_AUTO)
-IDENTITY = IdentityRecord("svc", 0, {"model": {"type": "auto"}}, [("x", "numeric")], [], "born")
+PLAIN = {"type": OF_PARAMETERS}
+IDENTITY = IdentityRecord(
+    "svc", 0, {"model": {"type": "auto"}}, [("x", "numeric")], [], "born", PLAIN, {}
+)
 
 
 def named(part: Learner) -> tuple[str, dict[str, Any]]:
@@ -106,7 +108,7 @@ def test_auto_is_as_often_right_as_the_last_label_where_runs_come_and_go(seed) -
     ids=["parameters", "bins"],
 )
 def test_auto_with_parameters_or_bins_is_mixed_naive_bayes(changes) -> None:
-    """As in every version before."""
+    """Its parameters would else be those of nothing."""
     model = ModelConfig(**changes)
     name, parameters = resolved(model, DEFAULTS)
 
@@ -115,17 +117,8 @@ def test_auto_with_parameters_or_bins_is_mixed_naive_bayes(changes) -> None:
     build(model)
 
 
-def test_auto_of_a_journal_that_does_not_say_it_is_mixed_naive_bayes() -> None:
-    """In the learner, and in the name that predictions show."""
-    assert IDENTITY.auto is msgspec.UNSET
-    assert defaults_of(IDENTITY).auto == FIRST_AUTO
-    assert isinstance(build(ModelConfig(), OLD), MixedNB)
-    assert learner_type(ModelConfig(), OLD) == "MixedNB"
-    assert "auto" not in msgspec.to_builtins(IDENTITY)
-
-
-def test_auto_of_a_journal_from_before_the_stack_is_built_as_it_was() -> None:
-    """A calibrated mixture, whose correction is weighed."""
+def test_auto_of_a_journal_is_what_it_says() -> None:
+    """Here a calibrated mixture, whose correction is weighed."""
     mixture = {"type": "Mixture", "experts": [dict(e) for e in EXPERTS], "rest": True}
     auto = {"type": "Calibrated", "learner": mixture, "learning_rate": 0.05, "hedge": True}
     read = decode(encode(msgspec.structs.replace(IDENTITY, auto=auto)))

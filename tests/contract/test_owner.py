@@ -12,7 +12,6 @@ import pytest
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.transports.registry import transport_of
-from tests.contract.conftest import only
 from tests.waiting import PATIENCE
 
 BASE = int(time.time() * 1000) - 3_600_000

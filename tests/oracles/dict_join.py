@@ -69,7 +69,6 @@ class DictState:
     unheard = -1
 
     def __init__(self, max_classes: int) -> None:
-        self.rules = 2
         self.waiting, self.early, self.settled = Ids(), Ids(), Ids()
         self.votes: dict[str, Any] = {}
         self.rows = Slots()

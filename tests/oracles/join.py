@@ -33,7 +33,6 @@ class JoinTwin:
     max_classes: int
     corrections: bool = False
     max_bytes: int = 1 << 62
-    rules: int = 2
     silence: tuple[Any, int] | None = None  # label, and after how long
     max_corrections: int = 1000
     spent: int = 0  # labels to be learned until as many corrections may come at once again
@@ -81,7 +80,7 @@ class JoinTwin:
             self.steps.append(("predict", number, None, None))
             return
         early = found(self.early, id_)
-        if early is not None and self.rules == 2 and not self.still_fits(event, early):
+        if early is not None and not self.still_fits(event, early):
             early = None
         if early is not None:
             self.early.remove(early)
@@ -99,7 +98,6 @@ class JoinTwin:
             self.steps.append(("predict", number, None, None))
             if len(self.waiting) == self.bound:
                 self.evict()
-            self.make_room(size)
             self.waiting.append(Held(id_, self.time, observation=number))
             self.flagged.discard(id_)
             if self.otherwise(number):
@@ -121,9 +119,7 @@ class JoinTwin:
         return False
 
     def trim(self) -> None:
-        """Rules 2: all that is held counts, each character outside ASCII four times."""
-        if self.rules == 1:
-            return
+        """All that is held counts, each character outside ASCII four times."""
 
         def of(*held: Held) -> int:
             total = 0
@@ -151,20 +147,6 @@ class JoinTwin:
         self.outcomes["evicted"] += 1
         self.given_up += 1
         self.settle(self.waiting.pop(0).id, None)
-
-    def make_room(self, size: int) -> None:
-        """Rows have no room beside those that are kept: the oldest go, settled ones first."""
-
-        def kept() -> int:
-            held = [*self.waiting, *(self.settled if self.corrections else [])]
-            return sum(self.sizes[h.observation] for h in held if h.observation >= 0)
-
-        while self.rules == 1 and size and kept() and kept() + size > self.max_bytes:
-            if self.corrections and self.settled:
-                self.outcomes["forgotten"] += 1
-                self.settled.pop(0)
-            else:
-                self.evict()
 
     def answer(
         self,
@@ -199,7 +181,7 @@ class JoinTwin:
             self.trim()
             return
         early = found(self.early, id_)
-        if early is not None and self.rules == 2 and not self.still_fits(event, early):
+        if early is not None and not self.still_fits(event, early):
             early = None
         if early is not None:
             self.outcomes[again(early.label, label)] += 1
@@ -210,7 +192,7 @@ class JoinTwin:
             self.early.pop(0)
         self.outcomes["early"] += 1
         known = any(same(label, one) for one in self.labels)
-        record = b"" if known or self.rules == 1 else record_of(event)
+        record = b"" if known else record_of(event)
         self.early.append(Held(id_, self.time, label, w, record=record))
         self.trim()
 
@@ -220,8 +202,6 @@ class JoinTwin:
         self.learned += 1
         self.spent = max(self.spent - 1, 0)
         self.steps.append((what, number, label, w))
-        if self.corrections and what == "predict then learn":
-            self.make_room(self.sizes[number])
         self.settle(id_, label, number, w)
 
     def name(self, label: Any) -> None:
@@ -266,14 +246,8 @@ class JoinTwin:
         self.settled.append(Held(id_, self.time, label, w, number, self.learned))
 
     def acceptable(self, event: int, label: Any) -> bool:
-        """Of the first label's kind, and no class too many; by rules 1 early labels are among
-        those before."""
-        promised = [e.label for e in self.early] if self.rules == 1 else []
-        before: list[Any] = []
-        for other in [*self.labels, *promised]:
-            if not any(same(other, known) for known in before):
-                before.append(other)
-        reason = self.objection(label, before)
+        """Of the first label's kind, and no class too many."""
+        reason = self.objection(label, self.labels)
         if reason is not None:
             self.outcomes["rejected"] += 1
             self.rejected[event] = reason

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 import numpy as np
 from kafka import TopicPartition
 
 from consumers.base.errors import FencedError, JournalFormatError, TransportError
 from consumers.journal import reader, records
-from consumers.journal.records import CommitRecord, IdentityRecord
+from consumers.journal.records import CommitRecord
 from consumers.service import recovery, runner
 from consumers.shard.shard import Shard
 from consumers.snapshots import origin
@@ -68,11 +67,6 @@ def _loaded(shard: Shard, state: State) -> Any:
     return _load(shard, _scaled(state, 0.5) if SCALED in state.arrays else state)
 
 
-def _with_rules(entry: Any) -> bytes:
-    newer = isinstance(entry, IdentityRecord)
-    return _encode(msgspec.structs.replace(entry, merge=2) if newer else entry)
-
-
 def _named() -> dict[str, str]:
     return {**_versions(), "headwater": "99.0.0"}
 
@@ -86,7 +80,6 @@ NEXT: dict[str, Changes] = {
         (records, "encode"): lambda entry: _encode(entry).replace(*KINDS),
         (reader, "decode"): lambda value: _decode(value.replace(*KINDS[::-1])),
     },
-    "rules": {(records, "encode"): _with_rules, (records, "MERGE_VERSION"): 2},
     "state": {
         (origin, "versions"): _named,
         (recovery, "versions"): _named,
@@ -96,7 +89,7 @@ NEXT: dict[str, Changes] = {
     },
 }
 # What a record of the next version has, and none of this one. Its snapshots have a journal of both.
-MARKS = {"field": [FIELD], "kind": [KINDS[1]], "rules": [b'"merge":2'], "state": []}
+MARKS = {"field": [FIELD], "kind": [KINDS[1]], "state": []}
 THIS: Changes = {at: getattr(*at) for changes in NEXT.values() for at in changes}
 WAYS = tuple(NEXT)
 

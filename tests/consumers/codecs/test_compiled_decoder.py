@@ -57,17 +57,6 @@ def test_blocks_of_labels_are_as_the_slow_path_makes_them(reporter, make) -> Non
         assert list(label_differences(codec, [make(LABELS, rng) for _ in range(BLOCK)])) == []
 
 
-def test_blocks_under_old_rules_are_as_the_slow_path_makes_them() -> None:
-    """A journal replays under the rules it began with."""
-    for rules in (1, 2):
-        for name in ("mixed", "nested"):
-            rng, case = random.Random(rules), CASES[name]
-            records = [
-                make(case, rng) for make in (json_records.plain, hostile) for _ in range(900)
-            ]
-            assert list(differences(case.decoder(rules=rules), records)) == []
-
-
 def numbers(texts: list[str]) -> tuple[Any, Any]:
     """What the decoder makes of numbers, and which ones are plain."""
     found, _, plain = X.read([f'{{"x":{text}}}'.encode() for text in texts])

@@ -206,7 +206,7 @@ def test_versions_are_part_of_the_identity() -> None:
 @pytest.mark.parametrize("text", [MAIL.decode(), "!!!", "QUJ", "QUJD-_", "QUJD\0", "QUJD====QUJD"])
 def test_a_mail_of_a_request_is_base64_and_nothing_else(text: str) -> None:
     """A mail as it is would else be read as if it were base64, with a verdict on nonsense."""
-    documents = JsonDocuments(wire_format("mail"), rules=3)
+    documents = JsonDocuments(wire_format("mail"))
 
     with pytest.raises(RecordError, match="expected a mail in base64"):
         documents(json.dumps({"id": "7", "mail": text}).encode())
@@ -217,5 +217,5 @@ def test_base64_may_be_in_lines() -> None:
     folded = base64.encodebytes(MAIL * 9).decode().replace("\n", "\r\n")
     value = json.dumps({"id": "7", "mail": folded}).encode()
 
-    assert JsonDocuments(wire_format("mail"), rules=3)(value)["size"] == len(MAIL * 9)
+    assert JsonDocuments(wire_format("mail"))(value)["size"] == len(MAIL * 9)
     assert MailField("mail")(json.dumps({"mail": "!!!"}).encode())["size"] == 0

@@ -12,9 +12,8 @@ import pytest
 from consumers.base.errors import RecordError
 from consumers.codecs import avro_bounds, protobuf_bounds, values
 from consumers.codecs.format import WireFormat
-from consumers.codecs.framing import FramedDocuments, framed
+from consumers.codecs.framing import framed
 from consumers.codecs.registry import wire_format
-from consumers.codecs.schemas import SchemaBook
 from tests.consumers.codecs.test_wire_formats import documents, outcome, stored
 
 NOTHING = [{"name": f"n{i}", "type": "null"} for i in range(290)]
@@ -137,17 +136,6 @@ def test_long_decimal_number_is_a_dead_letter(kind: Any) -> None:
 
     assert isinstance(found, RecordError)
     assert (found.reason, "at most 1,786" in found.detail) == ("oversize", True)
-
-
-def test_old_journal_keeps_the_values_that_it_learned() -> None:
-    """The bound is one of the decoding rules, so a replay of rules 3 decodes as it did."""
-    wire = wire_format("avro")
-    book = SchemaBook()
-    book.add(5, stored(wire, _record({"type": "array", "items": ITEM})))
-    value = framed(5, _long(2) + b"\0\0" + b"\0")
-
-    assert len(FramedDocuments(wire, book, None, rules=3)(value)["x"]) == 2
-    assert outcome(FramedDocuments(wire, book, None), value).reason == "oversize"
 
 
 def test_values_of_an_avro_record_are_those_that_are_decoded(monkeypatch) -> None:

@@ -329,7 +329,7 @@ def test_partition_that_lost_all_its_records_is_noticed() -> None:
 def test_entries_come_back_as_they_were_written() -> None:
     """The identity with its nested values, and a batch."""
     identity = IdentityRecord(
-        "n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [], "b"
+        "n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [], "b", {"type": "m"}, {}
     )
     entry = CommitRecord(3, 99, [Range("t", 1, 0, 5, 4, 123)], 4, 1)
 

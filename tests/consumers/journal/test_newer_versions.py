@@ -35,7 +35,7 @@ from consumers.snapshots.origin import versions
 from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing
 
-IDENTITY = IdentityRecord("n", 0, {}, [("a", "text")], [], "b")
+IDENTITY = IdentityRecord("n", 0, {}, [("a", "text")], [], "b", {}, {})
 ENTRIES = (
     IDENTITY,
     msgspec.structs.replace(
@@ -83,17 +83,6 @@ def test_record_with_something_of_a_newer_version_is_refused(entry) -> None:
             journal.decode(msgspec.json.encode(form))
 
 
-@pytest.mark.parametrize("rule", ["merge", "join", "codec", "river"])
-def test_journal_with_rules_of_a_newer_version_is_refused(rule) -> None:
-    """They would be read by rules that are not theirs."""
-    newest = journal.decode(journal.encode(msgspec.structs.replace(IDENTITY, **{rule: 1})))
-    newer = msgspec.structs.replace(IDENTITY, **{rule: 99})
-
-    assert getattr(newest, rule) == 1
-    with pytest.raises(JournalFormatError, match=f"{rule} rules up to number .* start that"):
-        journal.decode(journal.encode(newer))
-
-
 @pytest.mark.parametrize("newest", [0, -1], ids=["first record", "last record"])
 def test_start_in_the_journal_of_a_newer_version_fences_nobody(make_service, newest) -> None:
     """The newer one goes on."""
@@ -101,7 +90,7 @@ def test_start_in_the_journal_of_a_newer_version_fences_nobody(make_service, new
     fill(service.log, phishing(10))
     commits = [CommitRecord(n, 0, [], 0, 0) for n in range(1, 100)]
     entries = [msgspec.to_builtins(each) for each in (IDENTITY, *commits)]
-    entries[newest] |= {"merge": 99} if newest == 0 else {"of_a_newer_version": 1}
+    entries[newest] |= {"of_a_newer_version": 1}
     values = map(msgspec.json.encode, entries)
     service.log.append([Outgoing("svc-journal", b"%d" % n, v) for n, v in enumerate(values)])
     owner = service.log.owner("svc", 0, [])

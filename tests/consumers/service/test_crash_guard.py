@@ -67,7 +67,6 @@ class Trials:
                     Schema(live.fields),
                     label_field=None,
                     label_topics=found.label_topics,
-                    join_rules=live.entry.join,
                 )
                 shard.load_state(live.shard.to_state())
                 skip = [(topic, number, offset, "crash_poison")]

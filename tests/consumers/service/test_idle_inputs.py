@@ -21,7 +21,7 @@ from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
-from tests.consumers.service.test_inputs import KINDS, Running, keys, kinds, observations, run
+from tests.consumers.service.test_inputs import KINDS, keys, kinds, observations, run
 from tests.topics import remake
 
 
@@ -207,7 +207,7 @@ def test_topic_without_an_id_leaves_the_mark_as_it_was(make_service, monkeypatch
         run(service)
     entry = journal.decode(service.records("svc-journal")[0].value)
     assert isinstance(entry, IdentityRecord)
-    assert entry.topics is msgspec.UNSET
+    assert entry.topics == {}
     assert mark_of(msgspec.structs.replace(entry, topics={"obs": "1"})) != mark_of(entry)
 
     checked(service)

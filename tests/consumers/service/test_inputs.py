@@ -179,15 +179,15 @@ def test_only_the_partition_that_lost_records_begins_again(make_service) -> None
     assert keys(service).total() == 100 + before[1] - 1 + 3
 
 
-def test_old_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> None:
+def test_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> None:
     """And knows the last records of its inputs by the entry they are in."""
     records = stopped.records("svc-journal")
     delete(stopped.log, "svc-journal")
     stopped.log.create_topic("svc-journal", 1)
-    for r in records:  # as an older program wrote it
+    for r in records:  # as on a log without ids
         entry = journal.decode(r.value)
         if isinstance(entry, IdentityRecord):
-            entry = msgspec.structs.replace(entry, topics=msgspec.UNSET)
+            entry = msgspec.structs.replace(entry, topics={})
         elif isinstance(entry, CommitRecord):
             entry = msgspec.structs.replace(entry, topics={})
         stopped.log.append([Outgoing("svc-journal", r.key, journal.encode(entry), r.timestamp)])
@@ -205,7 +205,7 @@ def test_old_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> N
 
 
 def _without_tails(service: Service, **others) -> None:
-    """Snapshots as an older program wrote them."""
+    """Snapshots as on a log without ids."""
     for path in service.snapshots():
         about, state = from_bytes(path.read_bytes())
         about = msgspec.structs.replace(about, topics={}, tails=[], **others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import msgspec
@@ -10,10 +9,9 @@ import pytest
 
 from consumers.base.errors import ConfigError, JournalLostError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
-from consumers.codecs import json_document
 from consumers.journal import reader
 from consumers.journal import records as journal
-from consumers.journal.records import CommitRecord, IdentityRecord
+from consumers.journal.records import CommitRecord
 from consumers.service import recovery
 from consumers.service.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
@@ -271,7 +269,7 @@ def test_journal_without_its_identity_is_refused(ran, make_service) -> None:
 def test_journal_of_another_name_is_refused(ran, make_service) -> None:
     """Two services must not share a journal topic."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
-    other = IdentityRecord("else", 0, entry.identity, entry.fields, entry.starts, "born")
+    other = msgspec.structs.replace(entry, name="else", born="born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(other))
 
     with pytest.raises(ConfigError, match="name: was else, now svc"):
@@ -297,7 +295,7 @@ def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
     """A topic deleted and made again smaller: what was learned from it cannot be rebuilt."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
     starts = [*entry.starts, ("obs", 1, 0)]
-    wider = IdentityRecord("svc", 0, entry.identity, entry.fields, starts, "born")
+    wider = msgspec.structs.replace(entry, starts=starts, born="born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(wider))
 
     with pytest.raises(TransportError, match=r"obs\[1\] was consumed and no longer exists"):
@@ -369,23 +367,3 @@ def test_chain_goes_on_through_a_snapshot(ran) -> None:
     assert isinstance(last, CommitRecord)
     assert whole.chain == last.chain
     assert recovered(ran).chain == last.chain
-
-
-@pytest.mark.parametrize("rules", [1, 2, 3, 4])
-def test_journal_keeps_the_codec_rules_it_was_begun_with(make_service, monkeypatch, rules) -> None:
-    """Otherwise what was learned once would be a dead letter when it is replayed."""
-    service = make_service()
-    records = phishing(60)
-    fill(service.log, records)
-    value = json.dumps({"id": "wide", **records[0][0]}).encode("utf-16")
-    service.log.append([Outgoing("obs", b"wide", value, NOW, (), 0)])
-    gap = {"id": "gap", **records[0][0], next(iter(records[0][0])): "NA"}
-    service.log.append([Outgoing("obs", b"gap", json.dumps(gap).encode(), NOW, (), 0)])
-    with monkeypatch.context() as patched:
-        patched.setattr(json_document, "RULES", rules)
-        view = service.run()
-
-    dead = (rules > 1) + (rules < 3)  # the wide one, and the one with a gap
-    assert len(service.records("svc-dead-letters")) == dead
-    assert view.predictions == 62 - dead
-    assert service.rebuilt().shard.fingerprint() == service.fingerprint()

@@ -59,7 +59,7 @@ def begun(service, config: Config) -> LiveShard:
     assert schema is not None
     shard = shard_of(config, schema, label_field=None, label_topics=found.label_topics)
     shard.positions = dict.fromkeys(found.inputs, 0)
-    entry = IdentityRecord(config.name, 0, {}, [], [], "born")
+    entry = IdentityRecord(config.name, 0, {}, [], [], "born", {"type": "MixedNB"}, {})
     return LiveShard(shard, 0, 0, 0, "mark", schema.fields, entry)
 
 
@@ -266,14 +266,12 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
     log.append([Outgoing(config.input.observations, None, value, NOW, (), 0)])
     found = sources(config, log)
     assert config.declared_schema is not None
-    entry = IdentityRecord(config.name, 0, {}, [], [], "born")
+    entry = IdentityRecord(config.name, 0, {}, [], [], "born", {"type": "MixedNB"}, {})
     shard = shard_of(
         config,
         config.declared_schema,
         label_field=config.input.label,
         label_topics=found.label_topics,
-        join_rules=entry.join,
-        codec_rules=entry.codec,
         defaults=defaults_of(entry),
     )
     shard.positions = dict.fromkeys(found.inputs, 0)

@@ -153,9 +153,7 @@ def test_a_challenger_lets_no_observation_of_the_model_go() -> None:
     assert beside.view().labels == alone.view().labels
 
 
-def bounded(
-    max_bytes: str, kind: str, rules: int = 2, more: str = "", model: str = "MixedNB"
-) -> Shard:
+def bounded(max_bytes: str, kind: str, more: str = "", model: str = "MixedNB") -> Shard:
     """A shard of a model whose memory is configured."""
     text = config_text("memory:x", ["x"]).replace(
         '"GaussianNB"', f'"{model}"\nmax_state_bytes = {max_bytes}'
@@ -164,7 +162,7 @@ def bounded(
     fields = config.declared_schema
     assert fields is not None
     topics = frozenset({"ans"})
-    out = shard_of(config, fields, label_field=None, label_topics=topics, join_rules=rules)
+    out = shard_of(config, fields, label_field=None, label_topics=topics)
     out.set_challengers(configured(config))
     return out
 
@@ -184,7 +182,7 @@ def hostile(n: int, classes: int) -> list[Record]:
 def test_model_keeps_to_max_state_bytes(model, most, classes, otherwise) -> None:
     """Hostile categories of many classes: beyond the bound values are refused, and counted."""
     machine = bounded(f'"{most}MiB"', "categorical", model=model)
-    free = bounded(f'"{most}MiB"', "categorical", rules=1, model=model)
+    free = bounded('"1GiB"', "categorical", model=model)
     for each in (machine, free):
         records = hostile(2000, classes)
         for at in range(0, len(records), 500):

@@ -5,14 +5,9 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-import msgspec
 import pytest
 
 from consumers.base.records import Outgoing
-from consumers.journal import records as journal
-from consumers.journal.records import IdentityRecord, mark_of
-from consumers.service import beginning
-from consumers.snapshots.format import from_bytes
 from stream import GaussianNB
 from stream.compat import RiverClassifier
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told
@@ -94,32 +89,3 @@ def test_refused_early_labels_are_the_same_for_every_split(model) -> None:
     assert dict(whole.view().dead_letters) == dict(apart.view().dead_letters)
     if model is not None:
         assert apart.fingerprint() == whole.fingerprint()
-
-
-def test_journal_begun_under_rules_1_goes_on_and_replays_under_them(
-    make_service, monkeypatch
-) -> None:
-    """To the same bits, from a snapshot and from entry 0; what was refused stays refused."""
-    service = make_service()
-    begin(service, junk(60), 200)
-    with monkeypatch.context() as patch:
-        patch.setattr(beginning, "RULES", 1)
-        service.run(max_records=20, stop_after=10)
-    view = service.run()
-    ran = from_bytes(service.snapshots()[-1].read_bytes())[1]
-
-    assert view.learned < 100  # the first early label is a number: so must all others be
-    assert ran.nested("machine").nested("join").header.get("rules") is None
-    assert service.fingerprint() == ran.fingerprint()
-
-
-def test_identity_without_rules_has_the_mark_it_always_had() -> None:
-    """Else no snapshot of a journal from before could be loaded."""
-    old = b'{"kind":"identity","name":"svc","shard":0,"identity":{},"fields":[],"starts":[],'
-    old += b'"born":"b","merge":1}'
-    entry = journal.decode(old)
-    assert isinstance(entry, IdentityRecord)
-
-    assert entry.join == 1
-    assert mark_of(entry) == "3c1f4befbc085a246938595187cf4ba47f63a7c25d32f68a006f6cc0f5ef95d4"
-    assert mark_of(msgspec.structs.replace(entry, join=2)) != mark_of(entry)

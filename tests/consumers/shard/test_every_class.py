@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from consumers.config import parse
-from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import ChallengerConfig, ModelConfig
-from consumers.journal.records import IdentityRecord, decode, defaults_of
 from consumers.shard.models import build, challenging, two_classes_only
 from stream import Schema
-from stream.errors import InvalidRecordError
 from tests.consumers.feeds import config_text, fill
 
 LOGISTIC = "river:linear_model.LogisticRegression"
 MODEL = f'type = "{LOGISTIC}"\npipeline = ["preprocessing.StandardScaler"]\n'
-OLD = Defaults(river=1)
-
 
 RECORDS = [({"a": float(i % 3), "b": 0.1 * i}, "pqr"[i % 3]) for i in range(90)]
 
@@ -29,7 +23,7 @@ RECORDS = [({"a": float(i % 3), "b": 0.1 * i}, "pqr"[i % 3]) for i in range(90)]
 def test_third_class_is_predicted_and_repeated_after_a_restart(
     make_service: Callable, trust: bool
 ) -> None:
-    """Stopped in the middle, with and without snapshots; the journal says by which rules."""
+    """Stopped in the middle, with and without snapshots."""
     changes = {"features": ("a", "b"), "model": MODEL + f"trust_pickle = {str(trust).lower()}\n"}
     whole, halves = make_service(), make_service()
     for service in (whole, halves):
@@ -42,21 +36,6 @@ def test_third_class_is_predicted_and_repeated_after_a_restart(
     assert [r.value for r in halves.records("svc-predictions")] == values
     assert {label for label, _ in json.loads(values[-1])["probabilities"]} == {"p", "q", "r"}
     assert whole.records("svc-dead-letters") == []
-    record = decode(whole.records("svc-journal")[0].value)
-    assert isinstance(record, IdentityRecord)
-    assert (record.river, defaults_of(record).river) == (2, 2)
-
-
-def test_journal_of_before_keeps_a_model_of_two_classes() -> None:
-    """Its third label was a dead letter, and a replay must repeat that."""
-    identity = IdentityRecord("svc", 0, {}, [], [], "born")
-    assert defaults_of(identity).river == 1
-    assert "river" not in msgspec.to_builtins(identity)
-
-    learner = build(ModelConfig(type=LOGISTIC), defaults_of(identity))
-    learner.learn_many([{"a": 1.0}] * 2, ["p", "q"])
-    with pytest.raises(InvalidRecordError, match="max_classes"):
-        learner.learn_one({"a": 1.0}, "r")
 
 
 def test_two_classes_make_a_single_model() -> None:
@@ -74,12 +53,11 @@ def test_experts_follow_the_classes_of_the_model() -> None:
     assert mixture.max_classes > 2
 
 
-@pytest.mark.parametrize("defaults", [DEFAULTS, OLD])
-def test_challenger_holds_the_classes_of_the_model(defaults: Defaults) -> None:
-    """In a journal of before too, where it was refused."""
+def test_challenger_holds_the_classes_of_the_model() -> None:
+    """Else it would be refused."""
     challenger = ChallengerConfig(name="linear", type=LOGISTIC)
     schema = Schema.of(a="numeric")
-    several, two = (challenging(challenger, n, False, schema, defaults) for n in (3, 2))
+    several, two = (challenging(challenger, n, False, schema) for n in (3, 2))
 
     assert two_classes_only(several) == ["LogisticRegression"]
     assert (two_classes_only(two), two.max_classes) == ([], 2)

@@ -49,7 +49,6 @@ BOUNDS: dict[str, dict[str, int]] = {
     "short": {"max_pending": 2, "horizon": 2},
     "few bytes": {"max_bytes": 4},
     "one correction": {"max_corrections": 1},
-    "rules 1": {"max_pending": 2, "horizon": 2, "max_classes": 2, "max_bytes": 2, "rules": 1},
 }
 
 
@@ -131,7 +130,6 @@ def content(join: LabelJoin) -> tuple[object, ...]:
         {name: array.tolist() for name, array in held.rows.arrays().items()},
         held.labels.learned.values,
         held.labels.learned.overflow,
-        held.labels.promised,
         dict(held.outcomes),
         vars(held.label_delays),
         (held.time, held.oldest, held.learned),

@@ -55,8 +55,6 @@ early labels take a quarter of the bytes: max_bytes=12
     a=x b=x a b | p0 p+l1=x | early early early_evicted joined
 settled ids beyond a quarter of the bytes go before observations: max_bytes=8
     a:x b:x c d | p+l0=x p+l1=x p2 p3 | joined joined forgotten evicted
-by rules 1 a row that is too large waits alone: max_bytes=3 rules=1
-    a b c | p0 p1 p2 | evicted evicted
 the first label that is learned fixes the kind
     a:x b b=1 b=x | p+l0=x p1 l1=x 2!label_kind | joined rejected joined
 an early label fixes no kind
@@ -67,10 +65,6 @@ one class too many is rejected: max_classes=2
     a:x b:y c:z d:x | p+l0=x p+l1=y p+l3=x 2!max_classes | joined joined rejected joined
 an early label takes no class: max_classes=2
     j=j k=k a:x b:y j | p+l0=x p+l1=y p2 4!max_classes | early early joined joined rejected
-by rules 1 it takes one: max_classes=2 rules=1
-    a=x b=y c:z a b | p+l1=x p+l2=y 2!max_classes | early early rejected joined joined
-by rules 1 the class is free when the label expires: horizon=100 rules=1
-    a=x b=1@1 b=1@200 | 1!label_kind | early rejected early_expired early
 a rejected observation leaves its id unknown
     a:x b:1 b:x | p+l0=x p+l2=x 1!label_kind | joined rejected joined
 a correction replaces the label that stands: corrections=1

@@ -42,7 +42,6 @@ bounds = st.fixed_dictionaries(
         "max_classes": st.integers(1, 3),
         "corrections": st.booleans(),
         "max_bytes": st.integers(0, 8) | st.integers(4, 40) | st.just(1 << 62),
-        "rules": st.sampled_from([1, 2, 2]),
         "max_corrections": st.sampled_from([1, 2, 1000]),
     }
 )
@@ -130,7 +129,7 @@ class Calls:
         """Go on with a join that was saved and loaded."""
         join = self.join
         bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
-        again = LabelJoin(*bounds, join.max_bytes, join.rules, join.silence, join.max_corrections)
+        again = LabelJoin(*bounds, join.max_bytes, join.silence, join.max_corrections)
         again.load_state(join.to_state())
         self.join = again
 
@@ -175,7 +174,7 @@ def test_silence_falls_where_the_obvious_twin_says(
 ) -> None:
     """At the same moment for every split, after every restart, among all other events."""
     after = min(after, bound["horizon"])
-    bound = {**bound, "rules": 2, "corrections": True, "silence": Silence(label, after)}
+    bound = {**bound, "corrections": True, "silence": Silence(label, after)}
     compare(events, bound, cuts, restart)
 
 
@@ -219,7 +218,7 @@ def compare(events, bound, cuts, restart) -> None:
     cut = calls(LabelJoin(**bound), events, cuts, restart)
 
     assert_alike(whole, twin)
-    assert bound["rules"] == 1 or whole.join.state.total_bytes <= bound["max_bytes"] + 4
+    assert whole.join.state.total_bytes <= bound["max_bytes"] + 4
     assert set(whole.join.outcomes) <= set(OUTCOMES)
     delays = whole.join.label_delays
     bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
@@ -248,7 +247,6 @@ usual_bounds = st.fixed_dictionaries(
         "max_pending": st.integers(1, 8),
         "horizon": st.sampled_from([5, 30, 1000, 1000]),
         "max_bytes": st.integers(0, 60) | st.just(1 << 62),
-        "rules": st.sampled_from([1, 2, 2]),
         "corrections": st.sampled_from([False, False, True]),
     }
 )

@@ -145,7 +145,6 @@ def test_a_state_has_labels_and_no_codes() -> None:
     again.load_state(state)
     assert again.to_state() == state
     assert again.state.settled_bytes == join.state.settled_bytes
-    assert "rules" not in LabelJoin(rules=1).to_state().header
 
 
 def test_no_call_moves_all_ids() -> None:

@@ -27,7 +27,7 @@ from stream import (
     Schema,
     SpamScorer,
 )
-from stream.join.join import LabelJoin
+from stream.join.join import UNBOUNDED, LabelJoin
 from stream.join.plan import Plan
 from stream.preprocessing import Discretized, Discretizer
 
@@ -135,13 +135,13 @@ PER_ID = 300  # bytes that an id takes in the arrays of the join, with their roo
 FEW = 150_000  # bytes of the arrays of a join with few ids, and of what a call leaves behind
 
 
-def grown_join(seed: int, events: int, rules: int = 2) -> tuple[int, int]:
+def grown_join(seed: int, events: int, *, bounded: bool = True) -> tuple[int, int]:
     """The bytes a join takes after so many hostile events, and what it is allowed."""
-    _hostile(seed, 100, rules)  # loads its kernels, which are not counted
+    _hostile(seed, 100, bounded)  # loads its kernels, which are not counted
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        join, max_bytes, rows = _hostile(seed, events, rules)
+        join, max_bytes, rows = _hostile(seed, events, bounded)
         taken = tracemalloc.get_traced_memory()[0] - before
         del rows
         held = join.pending + join.early + len(join.state.settled)
@@ -150,12 +150,12 @@ def grown_join(seed: int, events: int, rules: int = 2) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def _hostile(seed: int, events: int, rules: int) -> tuple[LabelJoin, int, dict[int, bytes]]:
+def _hostile(seed: int, events: int, bounded: bool) -> tuple[LabelJoin, int, dict[int, bytes]]:
     """A join after so many events, its bound, and what the store behind would hold, by slot."""
     rng = Random(seed)
     pending, max_bytes = rng.choice([10, 100, 1000]), rng.choice([20_000, 200_000, 1_000_000])
     corrections = rng.random() < 0.3
-    join = LabelJoin(pending, 10_000, 50, corrections, max_bytes, rules)
+    join = LabelJoin(pending, 10_000, 50, corrections, max_bytes if bounded else UNBOUNDED)
     rows: dict[int, bytes] = {}
     for at in range(events):
         plan = Plan(origin=lambda _: rng.randbytes(rng.choice([10, 1000, 30_000])))
