@@ -136,7 +136,7 @@ def _commits(read: dict[tuple[str, int], list[Seen]], topic: str) -> list[dict[s
         if name == f"{topic}-journal"
         for record in records
     ]
-    return [entry for entry in found if entry["kind"] == "batch"]
+    return [entry for entry in found if entry["kind"] == "commit"]
 
 
 def _counted(commits: list[dict[str, Any]], topic: str) -> Counted:

@@ -4,7 +4,7 @@ Rule: whether a record is rejected depends on its bytes only. The interpreter's 
 depends on the depth of the caller's stack, which differs between a live run and its replay. So
 brackets are counted here, before parsing.
 
-A journal replays by these rules. So whoever changes them, or the list
+A journal replays by these rules. So a version that changes them, or the list
 `consumers.base.missing.MISSING`, has to journal by which rules a service began.
 """
 

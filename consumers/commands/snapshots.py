@@ -238,8 +238,6 @@ def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
 
     if about.name != config.name:
         raise SnapshotError(f"of another service, {about.name}")
-    if about.entry is None:
-        return None
     if mark_of(about.entry) != about.identity or about.identity[:16] != path.parent.name:
         raise SnapshotError("of another journal than its directory's")
     different = identity_difference(about.entry.identity, config.identity())
@@ -257,14 +255,9 @@ def _loaded(config: Config, about: SnapshotInfo, state: State, directory: Path) 
     from consumers.snapshots.keyed import give_keys
     from stream.data.schema import Field, Schema
 
-    schema, defaults = config.declared_schema, None
-    if about.entry is not None:
-        fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
-        schema = Schema(tuple(fields))
-        defaults = defaults_of(about.entry)
-        config = with_settings(config, about.entry.identity, defaults)
-    if schema is None:
-        raise SnapshotError("it has no field names; declare [features] to load it")
+    fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
+    schema, defaults = Schema(tuple(fields)), defaults_of(about.entry)
+    config = with_settings(config, about.entry.identity, defaults)
     topics = frozenset(config.input_topics[1:])
     inside = config.input.label
     shard = shard_of(
@@ -417,7 +410,7 @@ def _header(found: Found) -> dict[str, Any]:
         "name": about.name,
         "shard": about.shard,
         "identity": about.identity,
-        "configuration": None if about.entry is None else about.entry.identity,
+        "configuration": about.entry.identity,
         "versions": about.versions,
         "cpu": about.cpu,
         "differs_here": difference(about),

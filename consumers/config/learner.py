@@ -157,8 +157,7 @@ class LearnerConfig(Section):
         "code, see [howto/river.md](howto/river.md)). Default `auto`, which runs several learners "
         "and three guesses and weighs each by how well it predicted, see docs/learners.md: nobody "
         "can know in advance which one fits. The journal keeps the list of its learners. With "
-        "parameters or bins, and in journals that began before it was several learners, `auto` is "
-        "`MixedNB`; with `per` it is `PerKeyNB`, a model for each key "
+        "parameters or bins `auto` is `MixedNB`; with `per` it is `PerKeyNB`, a model for each key "
         "([howto/keys.md](howto/keys.md)).",
     )
     parameters: dict[str, Any] = Field(
@@ -279,8 +278,7 @@ class ModelConfig(LearnerConfig):
         description="Memory that the model can take, in bytes or as `512MiB`. The tables of "
         "as many classes as fit are reserved. Above the remaining bytes new categories and "
         "tokens are not learned, and `headwater_overflow_total` counts them. River models "
-        "have no such limit, and a journal that began before this key existed continues "
-        "without it. Default 1 GiB, which leaves room for the rest on a small server.",
+        "have no such limit. Default 1 GiB, which leaves room for the rest on a small server.",
     )
 
 

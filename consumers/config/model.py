@@ -386,41 +386,20 @@ class Config(Section):
         """
         sections = {"input", "features", "values", "labels", "model", "scale"}
         identity = self.model_dump(mode="json", include=sections)
-        if self.labels.reporter is None:
-            del identity["labels"]["reporter"]
-        else:
-            identity["reporters"] = self.reporters.model_dump(mode="json")
         for section, key in _NOT_LEARNED:
             del identity[section][key]
-        for key in ("reader_schema", "mail"):
-            if identity["input"][key] is None:
-                del identity["input"][key]
+        if self.labels.reporter is not None:
+            identity["reporters"] = self.reporters.model_dump(mode="json")
         if parser := self.parser:
             identity["input"]["parser"] = parser
-        # A journal that began before these keys existed continues.
-        for key in ("corrections", "max_pending_bytes"):
-            if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:
-                del identity["labels"][key]
-        values = identity["values"]
-        if self.values.missing is None:
-            del values["missing"]
-        else:  # neither the order nor a repetition of the texts changes what is learned
-            values["missing"] = sorted(self.values.texts)
-        if values["on_bad_value"] == ValuesConfig.model_fields["on_bad_value"].default:
-            del values["on_bad_value"]
-        if not values:
-            del identity["values"]
+        if self.values.missing is not None:
+            # Neither the order nor a repetition of the texts changes what is learned.
+            identity["values"]["missing"] = sorted(self.values.texts)
         if self.labels.silence is None:
-            for key in ("silence", "after", "score_silence"):
+            for key in ("after", "score_silence"):
                 del identity["labels"][key]
-        if self.labels.label_frequency is None:
-            del identity["labels"]["label_frequency"]
-        if identity["model"]["bins"] is None:
-            del identity["model"]["bins"]
-        if self.scale.mix is None:
-            del identity["scale"]["mix"]
-        else:  # how often is no part of it, because each mix is journaled
-            identity["scale"]["mix"] = True
+        # How often is no part of it, because each mix is journaled.
+        identity["scale"]["mix"] = self.scale.mix is not None
         return identity
 
     def with_settings(self, identity: Mapping[str, Any]) -> Config:
@@ -429,9 +408,9 @@ class Config(Section):
 
         Whether a pickle or code is trusted is never read from a journal: it stays as it is here.
         """
-        corrections = identity["labels"].get("corrections", False)
+        corrections = identity["labels"]["corrections"]
         parser = identity["input"].get("parser", {})
-        mixes = identity["scale"].get("mix", False)
+        mixes = identity["scale"]["mix"]
         differ = identity_difference(identity["model"], self.identity()["model"])
         alike = mixes == (self.scale.mix is not None) and parser == self.parser
         if not differ and corrections == self.labels.corrections and alike:

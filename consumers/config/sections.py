@@ -113,8 +113,7 @@ class ValuesConfig(Section):
         "file except those of the id and the label. Default pandas' list (`NA`, `N/A`, `NaN`, "
         "`null`, `None`, an empty text and so on, see [records.md](records.md#missing-values)) "
         "with `?` and `-`, because people and programs write them. A list replaces the "
-        "default; `[]` turns this off, as it is by default in a journal that began before "
-        "this key.",
+        "default; `[]` turns this off.",
     )
 
     on_bad_value: Literal["dead_letter", "missing"] = Field(
@@ -155,8 +154,7 @@ class LabelsConfig(Section):
         "quarter. A text counts one byte per character, or four if it is not all ASCII. Each "
         "`[[challenger]]` keeps another copy of the texts, which is not counted. Default 256 "
         "MiB, or 2.6 kB for each of 100,000 observations, so that large records cannot take more "
-        "memory than small ones. A journal that began before ids and labels were counted "
-        "continues without counting them.",
+        "memory than small ones.",
     )
     horizon: Duration = Field(
         default="7d",
@@ -347,8 +345,8 @@ class CommitConfig(Section):
         "for example with hundreds of classes or explanations. It changes no prediction. "
         "Default 16 MiB: 5,000 records of 3 kB, far below the 1 GiB of a small container; with "
         "more than 128 input partitions 128 KiB for each, at most 128 MiB, so that a commit can "
-        "have 100 records of each. A start reads larger journal records, of an earlier version or "
-        "setting, in pieces of this size.",
+        "have 100 records of each. A start reads larger journal records, of an earlier setting, in "
+        "pieces of this size.",
     )
     max_delay_ms: int = Field(
         default=40,

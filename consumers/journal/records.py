@@ -191,7 +191,7 @@ class Range(_Stored, frozen=True, array_like=True):
     crc32: int
 
 
-class CommitRecord(_Stored, frozen=True, tag="batch", tag_field="kind", omit_defaults=True):
+class CommitRecord(_Stored, frozen=True, tag="commit", tag_field="kind", omit_defaults=True):
     """One commit. It also holds all other decisions, so that a replay repeats it.
 
     `now` is the wall clock in ms. `skips` are the records (topic, partition, offset, reason) that
@@ -200,13 +200,13 @@ class CommitRecord(_Stored, frozen=True, tag="batch", tag_field="kind", omit_def
     what is monitored from this commit on, if that changed, because an alarm may change the model.
     `aside` means that the outputs were written after it, outside of its transaction (at least
     once). `topics` are ids of input topics that are new to the journal. `shape` is the format of
-    the outputs, if it changed; a journal without one uses the configured format. `early` are the
+    the outputs, if it changed. `early` are the
     early labels that became dead letters in this commit, offsets by partition; they stay dead
     letters if a rollback removes the commit. `snapshots` are those written or loaded since the
     previous record: position, and fingerprint of the state. A snapshot with another fingerprint is
     not used. `against` is set with [labels] silence: a bit for each record in the order of the
     commit, 1 if the published prediction was decided otherwise than silence asks. Bits of 0 at the
-    end are left out, see `packed`. A journal of an older version has None: then the replay decides.
+    end are left out, see `packed`.
     `max_rows` is how many rows a message has at most, if messages have rows; the counts of `ranges`
     are those of messages.
     """
@@ -230,7 +230,7 @@ class CommitRecord(_Stored, frozen=True, tag="batch", tag_field="kind", omit_def
     max_rows: int = 0
 
 
-class RollbackRecord(_Stored, frozen=True, tag="reset", tag_field="kind", omit_defaults=True):
+class RollbackRecord(_Stored, frozen=True, tag="rollback", tag_field="kind", omit_defaults=True):
     """A rollback: from here on the shard has the state after record `to`.
 
     The records between are removed from the model's history. Their input stays consumed, their
@@ -245,7 +245,9 @@ class RollbackRecord(_Stored, frozen=True, tag="reset", tag_field="kind", omit_d
     settings: int = 0
 
 
-class ChallengersRecord(_Stored, frozen=True, tag="roster", tag_field="kind", omit_defaults=True):
+class ChallengersRecord(
+    _Stored, frozen=True, tag="challengers", tag_field="kind", omit_defaults=True
+):
     """The challengers from here on, name to configuration. New challengers start empty.
 
     `threshold` is the e-value at which a challenger is promoted, None for never. `champion` is the

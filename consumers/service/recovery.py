@@ -499,7 +499,7 @@ def refusals(
     ahead = course(log, found.journal, first, end)
 
     def refusal(about: SnapshotInfo, positions: Mapping[Partition, int]) -> str | None:
-        if about.identity != mark and about.entry is not None and about.entry.born == identity.born:
+        if about.identity != mark and about.entry.born == identity.born:
             return "of other settings than the model has now (headwater relearn or rollback)"
         if about.identity != mark:
             return f"of another journal, {about.identity[:8]}; this one is {mark[:8]}"
@@ -560,9 +560,9 @@ def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
         *at,
         live.identity,
         made_by,
+        live.entry,
         live.chain,
         cpu=cpu(),
-        entry=live.entry,
         topics=live.topics,
         tails=[tail for _, tail in sorted(live.tails.items())],
         shape=live.shape,

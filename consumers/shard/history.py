@@ -43,7 +43,7 @@ def let_wait(shard: Shard, other: Shard, batch: Batch, time: int) -> None:
     machine["join"] = State(join, processed["join"].arrays)
     machine["learner"] = processed["learner"]
     rows = dict(processed["waiting"].arrays)
-    rows["said"] = np.full_like(rows["said"], -1)
+    rows["predicted"] = np.full_like(rows["predicted"], -1)
     rows |= {name: np.zeros_like(rows[name]) for name in ("proba", "prior", "squares")}
     machine["waiting"] = State(processed["waiting"].header, rows)
     shard.load_state(State.join({**empty, "shard": State(header), "machine": State.join(machine)}))

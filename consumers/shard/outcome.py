@@ -363,7 +363,7 @@ class ShardSpec:
 
 
 def _doubt(budget: Budget | None) -> tuple[int, float | None] | None:
-    """`min_learned` and `unsure`; None for the defaults, as in journals of older versions."""
+    """`min_learned` and `unsure`; None for the defaults."""
     doubt = None if budget is None else (budget.min_learned, budget.unsure)
     return None if doubt == (0, None) else doubt
 

@@ -63,8 +63,7 @@ def digest(
         hashed.update(part.tobytes())
     if result.verdicts is not None:
         hashed.update(result.verdicts.flagged.tobytes())
-        if result.verdicts.unsure.any():  # never in journals of older versions
-            hashed.update(result.verdicts.unsure.tobytes())
+        hashed.update(result.verdicts.unsure.tobytes())
     hashed.update(machine.quality.bits())
     for c in contest.contestants():
         river = isinstance(c.machine.learner, RiverClassifier)

@@ -521,12 +521,11 @@ class Shard:
         header = {
             "counts": dict(self._counts),
             "dead": dict(self._dead),
+            "bad": dict(self._bad),
             "actions": dict(self._actions),
             "positions": [[p.topic, p.number, at] for p, at in sorted(self.positions.items())],
             "stream_time": self.stream_time,
         }
-        if self._bad:  # absent in the state of a version that did not count them
-            header["bad"] = dict(self._bad)
         if mix := self.mix.to_header():
             header["mix"] = mix
         parts = {"shard": State(header), "machine": self._machine.to_state()}
@@ -545,7 +544,7 @@ class Shard:
             blocks = {name: self._challenger_set.challengers[name] for name in self._contest.names}
             rule = {"threshold": self._challenger_set.threshold, "champion": self.champion}
             challenger_set = {"challengers": blocks, **rule}
-            parts |= {"lineup": State(challenger_set), "roster": self._contest.to_state()}
+            parts |= {"challengers": State(challenger_set), "contest": self._contest.to_state()}
         return State.join(parts | self._alarms.to_state())
 
     def load_state(self, state: State) -> None:
@@ -559,7 +558,7 @@ class Shard:
         header = state.nested("shard").header
         self._counts = Counter(header["counts"])
         self._dead = Counter(header["dead"])
-        self._bad = Counter(header.get("bad", {}))
+        self._bad = Counter(header["bad"])
         self.mix.load(header.get("mix", {}))
         self._actions = Counter(header["actions"])
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
@@ -574,17 +573,17 @@ class Shard:
         self._alarms.load_state(state)
         if "schemas" in state.header:
             self.schemas.load(state.nested("schemas").header)
-        if "lineup" in state.header:
-            self._load_roster(state)
+        if "challengers" in state.header:
+            self._load_challengers(state)
 
-    def _load_roster(self, state: State) -> None:
-        saved = state.nested("lineup").header
+    def _load_challengers(self, state: State) -> None:
+        saved = state.nested("challengers").header
         challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
         self.set_challengers(challenger_set)
         # A challenger that is no longer trusted is dropped, unless it can be champion.
         kept = {saved["champion"], *self._contest.eligible, *self.spec.trusted.pickles}
         gone = [*self.given_up, *(n for n in self._challenger_set.pickled() if n not in kept)]
-        self._contest.load_state(state.nested("roster"), gone)
+        self._contest.load_state(state.nested("contest"), gone)
         self._challenger_set, self.given_up = challenger_set.without(gone), gone
 
     def fingerprint(self) -> str:

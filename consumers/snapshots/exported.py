@@ -183,7 +183,7 @@ def model_file_of(
         one_vs_rest=several,
         limits=None if learner.limits is None else Limits(*learner.limits),
         fields=[(field.name, field.kind) for field in schema.fields],
-        values=config.identity().get("values", {}),
+        values=config.identity()["values"],
         labels=Labels(kind_of(learner.classes), learner.classes),
         source=dict(source),
         fingerprint=learner.fingerprint(),
@@ -204,8 +204,6 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
         raise SnapshotError(
             "its keys are in a file beside it; `headwater export` writes a model file with all keys"
         )
-    if about.entry is None:
-        raise SnapshotError("its configuration is missing; export the snapshot again")
     try:
         return _extracted(about, about.entry, state)
     except _FAULTS as error:
@@ -214,26 +212,26 @@ def extracted(about: SnapshotInfo, state: State) -> tuple[ModelInfo, State]:
 
 def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tuple[ModelInfo, State]:
     defaults, schema = defaults_of(entry), _schema(entry.fields)
-    lineup = dict(state.nested("lineup").header) if "lineup" in state.header else {}
-    name = lineup.get("champion", "")
-    _refuse_code(lineup["challengers"][name] if name else entry.identity["model"])
+    contest = dict(state.nested("challengers").header) if "challengers" in state.header else {}
+    name = contest.get("champion", "")
+    _refuse_code(contest["challengers"][name] if name else entry.identity["model"])
     model = ModelConfig.model_validate(accepted_keys(entry.identity["model"]))
     learner, block = build(model, defaults), challenger_block(model)
     several = one_vs_rest(model, None)
     classes = limited(model, learner, schema)
     if name:
-        rivals = ChallengerSet(lineup["challengers"], lineup["threshold"])
+        rivals = ChallengerSet(contest["challengers"], contest["threshold"])
         bounds = (
             classes,
-            entry.identity["labels"].get("corrections", False),
+            entry.identity["labels"]["corrections"],
             schema,
             defaults,
         )
         learner = rivals.learner(name, Trust(), *bounds)
         challenger = ChallengerConfig.model_validate({**rivals.challengers[name], "name": name})
         block, several = challenger_block(challenger), one_vs_rest(challenger, classes)
-        number = state.nested("roster").nested("roster").header["names"].index(name)
-        saved = state.nested("roster").nested(f"shadow {number}").nested("learner")
+        number = state.nested("contest").nested("contest").header["names"].index(name)
+        saved = state.nested("contest").nested(f"shadow {number}").nested("learner")
     else:
         saved = state.nested("machine").nested("learner")
     saved = unmixed(saved)
@@ -245,7 +243,7 @@ def _extracted(about: SnapshotInfo, entry: IdentityRecord, state: State) -> tupl
         one_vs_rest=several,
         limits=limits,
         fields=list(entry.fields),
-        values=dict(entry.identity.get("values", {})),
+        values=dict(entry.identity["values"]),
         labels=Labels(kind_of(header["classes"]), list(header["classes"])),
         source=_source(about, entry, state, name),
         fingerprint="",

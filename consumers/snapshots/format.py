@@ -63,10 +63,10 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
     now: int
     identity: str
     versions: dict[str, str]
+    entry: IdentityRecord
     chain: str = ""
     fingerprint: str = ""
     cpu: dict[str, str] = {}
-    entry: IdentityRecord | None = None
     topics: dict[str, str] = {}
     tails: list[Range] = []
     shape: OutputShape | None = None

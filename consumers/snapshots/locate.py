@@ -227,8 +227,8 @@ def _remembered(
     trimmed = settings is not None and (settings == 0 or settings < left.first)
 
     def objection(about: SnapshotInfo) -> str | None:
-        if about.entry is None or mark_of(about.entry) != about.identity:
-            return "contains no identity"
+        if mark_of(about.entry) != about.identity:
+            return "contains another identity"
         if (why := newer(about)) is not None:
             return why
         if trimmed and about.entry.settings != settings:

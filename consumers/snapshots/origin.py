@@ -44,7 +44,9 @@ def difference(about: SnapshotInfo) -> str | None:
 
     Examples
     --------
-    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", versions(), cpu=cpu())
+    >>> from consumers.journal.records import IdentityRecord
+    >>> entry = IdentityRecord("shop", 0, {}, [], [], "", {}, {})
+    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", versions(), entry, cpu=cpu())
     >>> difference(about) is None
     True
     >>> import msgspec
@@ -71,7 +73,9 @@ def newer(about: SnapshotInfo) -> str | None:
 
     Examples
     --------
-    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", {"headwater": "99.1.0"})
+    >>> from consumers.journal.records import IdentityRecord
+    >>> entry = IdentityRecord("shop", 0, {}, [], [], "", {}, {})
+    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", {"headwater": "99.1.0"}, entry)
     >>> newer(about)[:31]
     'of a newer version: headwater 9'
     >>> import msgspec

@@ -20,8 +20,8 @@ from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.failpoints import reach
 from consumers.config import Config, identity_difference, relearnable
 from consumers.journal import records as journal
-from consumers.journal.reader import course, entries
-from consumers.journal.records import CommitRecord, RelearnRecord, defaults_of, mark_of
+from consumers.journal.reader import course
+from consumers.journal.records import RelearnRecord, defaults_of, mark_of
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.recovery import rebuild, relearned, write_again
@@ -88,8 +88,6 @@ def learned_again(
             f"the model of {config.name} already has these settings: nothing to re-learn; change "
             "[model], [labels] corrections or [scale] mix first"
         )
-    if config.labels.silence is not None:
-        _check_silence(log, found, origin)
     before = with_settings(config, origin.identity.identity, defaults_of(origin.identity))
     old = rebuild(before, log, found, store, end=origin.left.end, progress=progress)
     _check_champion(config, old)
@@ -123,20 +121,6 @@ def _changes(config: Config, origin: JournalOrigin) -> list[str]:
             "that model learned are not in its inputs; give the service a new name"
         )
     return changes
-
-
-def _check_silence(log: Log, found: Sources, origin: JournalOrigin) -> None:
-    """Silence teaches by what was published, which the journal of an older version does not say."""
-    left = origin.left
-    ahead = course(log, found.journal, left.first, left.end)
-    for _, entry in entries(log, found.journal, left.first, left.end):
-        unknown = isinstance(entry, CommitRecord) and entry.predictions and entry.against is None
-        if unknown and ahead.without(entry.seq) is None:
-            raise ConfigError(
-                f"{found.journal} record {entry.seq} was written by a version that did not record "
-                "which predictions were decided against [labels] silence, so it is not known what "
-                "silence has taught: give the service a new name"
-            )
 
 
 def _check_champion(config: Config, old: LiveShard) -> None:

@@ -374,8 +374,6 @@ class CategoricalBayes(CategoryClassifier):
     {('0', '1'): 0.5, ('1', '0'): 0.5}
     """
 
-    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
-
     def __init__(
         self,
         alpha: float = 1.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 from stream.bayes.categorical import CategoricalPart
 from stream.bayes.categories import Domains, check_domains
@@ -105,13 +105,6 @@ class MixedNB(BayesClassifier):
     """
 
     truths: ClassVar[str] = "categorical"
-    added: ClassVar[Mapping[str, Any]] = {
-        "m": None,
-        "p": None,
-        "smooth": "all",
-        "token_alpha": None,
-        "distributions": None,
-    }
 
     def __init__(
         self,

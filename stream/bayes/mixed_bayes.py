@@ -4,7 +4,7 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from stream.bayes.categories import Domains, check_domains
 from stream.bayes.classifier import BayesClassifier, check_priors
@@ -96,7 +96,6 @@ class MixedBayes(BayesClassifier):
 
     truths: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
-    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
 
     def __init__(
         self,

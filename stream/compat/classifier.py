@@ -263,9 +263,8 @@ class RiverClassifier(Learner):
             "model": str(self.model),
             "weights": self._unweighted,
             "proven": self._proven,
+            "description": self.description,
         }
-        if self.description:
-            header["description"] = self.description
         arrays: dict[str, NDArray[Any]] = {
             PICKLE: np.frombuffer(data, dtype=np.uint8),
             "learned": np.array(self._learned, dtype=np.int64),
@@ -279,7 +278,7 @@ class RiverClassifier(Learner):
         found = (state.header.get("river"), state.header.get("model"))
         if found != expected:
             raise StateError(f"expected (river, model) {expected}, got {found}: rebuild it")
-        if state.header.get("description", "") != self.description:
+        if state.header.get("description") != self.description:
             raise StateError(f"the parameters of {self.model} have changed: rebuild it")
         learned = state.array("learned", np.int64, 1)
         if learned.size != len(self._classes):
@@ -294,7 +293,7 @@ class RiverClassifier(Learner):
         self.model = model
         self._learned = learned.tolist()
         self._unweighted = int(state.header["weights"])
-        self._proven = bool(state.header.get("proven", False))
+        self._proven = bool(state.header["proven"])
         self._bind()
 
 

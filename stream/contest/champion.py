@@ -336,7 +336,7 @@ class ChampionChallenger:
             "promotions": self.promotions,
             "compared": order,
         }
-        parts = {"roster": State(header), "lately": self._lately.to_state()}
+        parts = {"contest": State(header), "lately": self._lately.to_state()}
         for i, shadow in enumerate(self._shadows.values()):
             parts[f"shadow {i}"] = shadow.to_state()
         for i, name in enumerate(order):
@@ -357,7 +357,7 @@ class ChampionChallenger:
         StateError
             The state is damaged or has other challengers. This object is then unusable.
         """
-        header = state.nested("roster").header
+        header = state.nested("contest").header
         names = header["names"]
         unknown = {header["champion"], *header["compared"]} - {MODEL, *names}
         present = [name for name in names if name in self._shadows or name not in without]

@@ -53,7 +53,6 @@ __all__ = [
 ]
 
 PER_OCTAVE, TO_ZERO, TO_ONE = 8, 20, 52  # candidates each time that p or 1 - p halves
-FIRST_SUMS = 7  # of states before `unsure` and `min_learned`
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +260,13 @@ class FalsePositiveBudget:
     def to_state(self) -> State:
         """The counts, and the rule that they belong to."""
         rule = self.rule
-        header: dict[str, Any] = {"label": rule.label, "rate": float(rule.rate)}
-        if rule.min_learned:  # absent in states of older versions
-            header["min_learned"] = rule.min_learned
-        if rule.unsure is not None:
-            header["unsure"] = float(rule.unsure)
-        if rule.min_probability:
-            header["min_probability"] = float(rule.min_probability)
+        header = {
+            "label": rule.label,
+            "rate": float(rule.rate),
+            "min_learned": rule.min_learned,
+            "unsure": None if rule.unsure is None else float(rule.unsure),
+            "min_probability": float(rule.min_probability),
+        }
         return State(header, {"counts": self._counts.copy(), "sums": self._sums.copy()})
 
     @classmethod
@@ -285,16 +284,14 @@ class FalsePositiveBudget:
                 Budget(
                     header["label"],
                     header["rate"],
-                    header.get("min_learned", 0),
-                    header.get("unsure"),
-                    header.get("min_probability", 0.0),
+                    header["min_learned"],
+                    header["unsure"],
+                    header["min_probability"],
                 )
             )
         except (KeyError, SchemaError) as error:
             raise StateError(f"the state of this budget is damaged: {error!r}") from None
         counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.int64, 1)
-        if sums.size == FIRST_SUMS:
-            sums = np.append(sums, np.zeros(SUMS - FIRST_SUMS, dtype=np.int64))
         others, place = int(counts.sum()), int(sums[PLACE]) if sums.size == SUMS else -1
         if (
             counts.size != CANDIDATES.size

@@ -166,12 +166,12 @@ class PendingRows:
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
         arrays: dict[str, NDArray[Any]] = {
-            "said": self.predicted[index],
+            "predicted": self.predicted[index],
             "proba": self.proba[index, : self._classes],
             "prior": self.prior[index, : self._classes],
             "squares": self.squares[index],
         }
-        if self.flagged[index].any():  # absent without a budget, as in states of older versions
+        if self.flagged[index].any():  # absent without a budget
             arrays["flagged"] = self.flagged[index]
         if self.early[index].any():
             arrays["early"] = self.early[index]
@@ -186,7 +186,10 @@ class PendingRows:
             A value is not a probability, so the state is damaged.
         """
         rows = loaded(state, index.size, self.rows.like)
-        predicted, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
+        predicted, proba = (
+            state.array("predicted", np.int64, 2),
+            state.array("proba", np.float64, 2),
+        )
         prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
         for name, shares in (("proba", proba), ("prior", prior)):
             if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():

@@ -59,15 +59,11 @@ class Learner(Many, abc.ABC):
         The kind as which this learner reads such a value, see `Rows.from_dicts`.
     kinds : frozenset of str
         Kinds of declared fields that it learns from. It ignores fields of other kinds.
-    added : mapping
-        Parameters that a release added, and for each the value that means "as before". A state
-        omits a parameter with that value, so that states of earlier releases stay the same.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
-    added: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
 
     def _begin(self) -> None:
@@ -319,7 +315,7 @@ class Learner(Many, abc.ABC):
             raise StateError(f"the state of this {name} is damaged: it has no parameters")
         mine = self._saved_parameters()
         for key in [*mine, *(key for key in theirs if key not in mine)]:
-            came, own = (values.get(key, self.added.get(key)) for values in (theirs, mine))
+            came, own = theirs.get(key), mine.get(key)
             if came != own:
                 raise StateError(
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
@@ -335,9 +331,7 @@ class Learner(Many, abc.ABC):
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters as JSON. A state can only be loaded with equal parameters."""
-        values = {name: plain(value) for name, value in self._get_params().items()}
-        as_before = [name for name, value in self.added.items() if values.get(name) == value]
-        return {name: value for name, value in values.items() if name not in as_before}
+        return {name: plain(value) for name, value in self._get_params().items()}
 
     def fingerprint(self) -> str:
         """SHA-256 of the state, parameters included.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,8 +121,6 @@ class Calibrated(Composed):
     True
     """
 
-    added: ClassVar[Mapping[str, Any]] = {"hedge": False}
-
     def __init__(
         self, learner: Any = "MixedNB", learning_rate: float = 0.2, hedge: bool = False
     ) -> None:
@@ -190,8 +187,8 @@ class Calibrated(Composed):
             )
 
     def _saved_parameters(self) -> dict[str, Any]:
-        own = {"learner": plain(self.learner), "learning_rate": self.learning_rate}
-        return {**own, **({"hedge": True} if self.hedge else {})}
+        rest = {"learning_rate": self.learning_rate, "hedge": self.hedge}
+        return {"learner": plain(self.learner), **rest}
 
     def _export(self) -> State:
         own, belief = self._correction._asdict(), self._belief._asdict()

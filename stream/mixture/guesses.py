@@ -7,7 +7,7 @@ own, because nobody serves a guess. The experts of a mixture may name them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +139,6 @@ class NoChange(Guess):
 
     changes: ClassVar[bool] = True
     memo_size = 1
-    added: ClassVar[Mapping[str, Any]] = {"half_life": None}
 
     def __init__(self, half_life: float | None = None) -> None:
         self.half_life = check_half_life(half_life)

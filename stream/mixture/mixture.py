@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,8 +154,6 @@ class Mixture(Composed):
     ['ClassShares', 'NoChange', 'GaussianNB', 'LogisticRegression']
     """
 
-    added: ClassVar[Mapping[str, Any]] = {"rest": False, "stack": False}
-
     def __init__(
         self, experts: Sequence[Any] | None = None, rest: bool = False, stack: bool = False
     ) -> None:
@@ -259,8 +257,7 @@ class Mixture(Composed):
     def _saved_parameters(self) -> dict[str, Any]:
         """The names of the experts, and the parameters of those that were given as learners."""
         experts = None if self.experts is None else list(map(plain, self.experts))
-        chosen = {"rest": self.rest, "stack": self.stack}
-        return {"experts": experts, **{name: True for name, value in chosen.items() if value}}
+        return {"experts": experts, "rest": self.rest, "stack": self.stack}
 
     def _export(self) -> State:
         inner = self._join(State({}, self._belief._asdict()))

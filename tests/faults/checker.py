@@ -125,7 +125,7 @@ def cut_out(log: Log, names: Names, shard: int) -> set[int]:
     cut: set[int] = set()
     for record in reversed(log.get((names.journal, shard), ())):
         entry = json.loads(record.value or b"null")
-        if entry["kind"] == "reset" and entry["seq"] not in cut:  # else it was cut out itself
+        if entry["kind"] == "rollback" and entry["seq"] not in cut:  # else it was cut out itself
             cut |= set(range(entry["to"] + 1, entry["seq"]))
     return cut
 
@@ -180,7 +180,7 @@ def _entries(log: Log, names: Names, shard: int, shards: int, told: list[str]) -
 
 def _entry(log: Log, names: Names, shard: int, told: Mapping[str, Any]) -> Entry:
     """What an entry says, and its records."""
-    if told["kind"] != "batch":  # a reset, or who speaks: nothing is consumed
+    if told["kind"] != "commit":  # a rollback, or who speaks: nothing is consumed
         return Entry(shard, told["seq"], told["now"], back_to=told.get("to"))
     heads = {
         (topic, number): [r for r in log.get((topic, number), ()) if first <= r.offset < end]

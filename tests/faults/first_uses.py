@@ -40,18 +40,22 @@ Use = Callable[[], Any]
 
 def _snapshot() -> Use:
     """Its header has the types that a start reads first."""
+    from consumers.journal.records import IdentityRecord
     from consumers.snapshots.format import SnapshotInfo, from_bytes, to_bytes
     from stream.data.state import State
 
-    data = to_bytes(SnapshotInfo("svc", 0, 1, 1, 1, "id", {}), State({"a": 1}, {}))
+    entry = IdentityRecord("svc", 0, {}, [], [], "born", {}, {})
+    data = to_bytes(SnapshotInfo("svc", 0, 1, 1, 1, "id", {}, entry), State({"a": 1}, {}))
     return lambda: from_bytes(data)
 
 
 def _peek() -> Use:
+    from consumers.journal.records import IdentityRecord
     from consumers.snapshots.format import START, SnapshotInfo, header_size, peek, to_bytes
     from stream.data.state import State
 
-    data = to_bytes(SnapshotInfo("svc", 0, 1, 1, 1, "id", {}), State({"a": 1}, {}))
+    entry = IdentityRecord("svc", 0, {}, [], [], "born", {}, {})
+    data = to_bytes(SnapshotInfo("svc", 0, 1, 1, 1, "id", {}, entry), State({"a": 1}, {}))
     return lambda: peek(data[START : START + header_size(data)])
 
 

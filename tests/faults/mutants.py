@@ -563,7 +563,7 @@ MUTANTS = (
     Mutant(
         "what waits after a history is not scored",
         "consumers/shard/history.py",
-        '    rows["said"] = np.full_like(rows["said"], -1)\n',
+        '    rows["predicted"] = np.full_like(rows["predicted"], -1)\n',
         "",
         (f"{BACKFILL}/test_logs.py::test_service_continues_where_the_history_ends",),
     ),

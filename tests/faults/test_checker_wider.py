@@ -58,11 +58,11 @@ def exchange(log: Topics) -> None:
 
 MUTANTS: dict[str, tuple[Callable[[Topics], None], str]] = {
     "rollback to another entry": (
-        lambda log: rewrite(log, 0, lambda e: e["kind"] == "reset", to=1),
+        lambda log: rewrite(log, 0, lambda e: e["kind"] == "rollback", to=1),
         "values:",
     ),
     "rollback into the future": (
-        lambda log: rewrite(log, 0, lambda e: e["kind"] == "reset", to=99),
+        lambda log: rewrite(log, 0, lambda e: e["kind"] == "rollback", to=99),
         "goes back to 99",
     ),
     "a shard without a journal": (
@@ -95,10 +95,10 @@ def test_correction_that_was_not_learned_is_caught(every) -> None:
 def test_cut_of_a_rollback_that_was_cut_out_itself_does_not_count(every) -> None:
     """Entries 4 and 5 by the first; 2 to 7, the first rollback among them, by the second."""
     part = (NAMES.journal, 0)
-    told = [{"kind": "batch", "seq": n} for n in range(9)]
-    told[6] = {"kind": "reset", "seq": 6, "to": 3}
+    told = [{"kind": "commit", "seq": n} for n in range(9)]
+    told[6] = {"kind": "rollback", "seq": 6, "to": 3}
     first = {part: [every.log[part][0]._replace(value=json.dumps(e).encode()) for e in told]}
-    told[8] = {"kind": "reset", "seq": 8, "to": 1}
+    told[8] = {"kind": "rollback", "seq": 8, "to": 1}
     second = {part: [every.log[part][0]._replace(value=json.dumps(e).encode()) for e in told]}
 
     assert cut_out(first, NAMES, 0) == {4, 5}

@@ -59,11 +59,11 @@ def eras(values: Sequence[bytes | None]) -> list[Era]:
     now = Era(first["identity"], [], set())
     after, done = {0: now}, list[Era]()  # the model as of each record
     for entry in others:
-        if entry["kind"] in ("reset", "relearn"):
+        if entry["kind"] in ("rollback", "relearn"):
             done.append(now)
-            then = after[entry["to"]] if entry["kind"] == "reset" else now
+            then = after[entry["to"]] if entry["kind"] == "rollback" else now
             now = Era(entry.get("identity", then.settings), then.commits, set())
-        elif entry["kind"] == "batch":
+        elif entry["kind"] == "commit":
             now = Era(now.settings, [*now.commits, entry], now.own | {entry["seq"]})
         after[entry["seq"]] = now
     return [*done, now]

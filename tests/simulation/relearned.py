@@ -307,7 +307,7 @@ def _settings(identity: dict[str, Any]) -> Settings:
     model = next(
         text for text in MODELS if f'"{block["type"]}"' in text and ("var" in text) is smoothed
     )
-    return model, identity["labels"].get("corrections", False)
+    return model, identity["labels"]["corrections"]
 
 
 def _put_away(prediction: dict[str, Any]) -> bool:

@@ -46,7 +46,7 @@ def _with_field(entry: Any) -> bytes:
 
 
 FIELD = b',"pace":2}'
-KINDS = b'"kind":"batch"', b'"kind":"commit"'
+KINDS = b'"kind":"commit"', b'"kind":"turn"'
 
 
 def _scaled(state: State, by: float) -> State:

@@ -328,16 +328,17 @@ def test_partition_that_lost_all_its_records_is_noticed() -> None:
 
 def test_entries_come_back_as_they_were_written() -> None:
     """The identity with its nested values, and a batch."""
-    identity = IdentityRecord(
-        "n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [], "b", {"type": "m"}, {}
-    )
+    settings = {"model": {"type": "m", "p": [1, 2.5, None]}}
+    identity = IdentityRecord("n", 0, settings, [("a", "text")], [], "b", {"type": "m"}, {})
     entry = CommitRecord(3, 99, [Range("t", 1, 0, 5, 4, 123)], 4, 1)
 
     assert journal.decode(journal.encode(identity)) == identity
     assert journal.decode(journal.encode(entry)) == entry
 
 
-@pytest.mark.parametrize("value", [None, b"", b"{}", b'{"kind":"batch"}', b'{"kind":"x"}', b"\xff"])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"{}", b'{"kind":"commit"}', b'{"kind":"x"}', b"\xff"]
+)
 def test_record_that_is_no_entry_is_one_line(value) -> None:
     """Something else writes to the journal's topic."""
     with pytest.raises(

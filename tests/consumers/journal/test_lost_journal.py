@@ -10,7 +10,7 @@ import pytest
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import IdentityRecord, mark_of
+from consumers.journal.records import IdentityRecord
 from consumers.service.first_start import traces
 from consumers.service.recovery import inputs_of
 from consumers.service.runner import Runner
@@ -162,18 +162,6 @@ def test_journal_that_was_deleted_and_made_again_is_refused(make_service) -> Non
         service.run()
 
     assert len(service.predictions()) == 120
-
-
-def test_identity_of_an_old_journal_has_the_same_mark() -> None:
-    """Or its snapshots would be refused."""
-    old = (
-        b'{"kind":"identity","name":"svc","shard":0,"identity":{},"fields":[],"starts":[],'
-        b'"born":"1"}'
-    )
-    entry = journal.decode(old)
-    assert isinstance(entry, IdentityRecord)
-
-    assert mark_of(entry) == ("e3744f1d7fe09f6f2649f796b9d85a9350ba1ce0576667a233bf68910bab6d2d")
 
 
 def test_journal_of_another_name_is_still_refused(make_service) -> None:

@@ -60,8 +60,8 @@ def newer_forms(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield {**value, "of_a_newer_version": 1}
         for key, inner in value.items():
-            # These are settings and a source by their names, which configurations compare.
-            if key not in ("identity", "source", "challengers"):
+            # These are settings, ids and a source by their names, which configurations compare.
+            if key not in ("identity", "auto", "topics", "source", "challengers"):
                 yield from ({**value, key: each} for each in newer_forms(inner))
     elif isinstance(value, list) and value:
         yield [*value, 1] if not isinstance(value[0], list) else [[*value[0], 1], *value[1:]]

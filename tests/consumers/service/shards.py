@@ -184,7 +184,7 @@ def learned_ids(service: Shards, shard: int) -> set[str]:
     for chunk in service.log.read({journal: 0}, {journal: end}) if end else ():
         for value in chunk.values:
             entry = json.loads(value or b"")
-            history = list(then[entry["to"]]) if entry["kind"] == "reset" else [*history, entry]
+            history = list(then[entry["to"]]) if entry["kind"] == "rollback" else [*history, entry]
             then[entry.get("seq", 0)] = history
     ids: dict[str, set[str]] = {service.before + "obs": set(), service.before + "ans": set()}
     for entry in history:

@@ -186,9 +186,7 @@ def test_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> None:
     stopped.log.create_topic("svc-journal", 1)
     for r in records:  # as on a log without ids
         entry = journal.decode(r.value)
-        if isinstance(entry, IdentityRecord):
-            entry = msgspec.structs.replace(entry, topics={})
-        elif isinstance(entry, CommitRecord):
+        if isinstance(entry, IdentityRecord | CommitRecord):
             entry = msgspec.structs.replace(entry, topics={})
         stopped.log.append([Outgoing("svc-journal", r.key, journal.encode(entry), r.timestamp)])
     old = journal.decode(stopped.records("svc-journal")[0].value)

@@ -109,15 +109,6 @@ def test_model_that_cannot_unlearn_is_refused_with_one_line(make_service) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_journal_from_before_there_were_corrections_goes_on() -> None:
-    """Off says nothing in the identity; on is another model, and does."""
-    off = parse(config_text("memory:x", ["a"])).identity()
-    on = parse(config_text("memory:x", ["a"], more=ON)).identity()
-
-    assert "corrections" not in off["labels"]
-    assert on["labels"] == {**off["labels"], "corrections": True}
-
-
 def test_duplicate_observation_has_a_prediction_a_record_and_one_learn() -> None:
     """Each record of the log is answered; the id is learned once, on its first features."""
     machine = shard()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from consumers.base.errors import SnapshotError
+from consumers.journal.records import IdentityRecord
 from consumers.snapshots.format import DTYPES, MAGIC, SnapshotInfo, from_bytes, name_of, to_bytes
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from stream import State
@@ -24,7 +25,8 @@ NOW = 1_800_000_000_000
 
 def about(position: int = 7, identity: str = "mine") -> SnapshotInfo:
     """What a snapshot at a journal position says of itself."""
-    return SnapshotInfo("svc", 0, position, 3, NOW, identity, {"headwater": "0"})
+    entry = IdentityRecord("svc", 0, {}, [], [], "born", {}, {})
+    return SnapshotInfo("svc", 0, position, 3, NOW, identity, {"headwater": "0"}, entry)
 
 
 def state() -> State:

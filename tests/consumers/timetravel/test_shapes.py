@@ -17,7 +17,7 @@ from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
 from consumers.timetravel.audit import audit
-from tests.consumers.feeds import feed, fill, phishing
+from tests.consumers.feeds import fill, phishing
 from tests.consumers.service.test_at_least_once import Dying, configured
 from tests.seed import seeds
 
@@ -84,26 +84,6 @@ def test_shape_is_journaled_only_where_it_changes(make_service) -> None:
     shapes = [entry.shape for entry in entries_of(service)]
     assert [i for i, shape in enumerate(shapes) if shape is not None] == [0, 4, 8]
     assert [shape.top for shape in shapes if shape is not None] == [10, 1, 10]
-
-
-def test_journal_that_names_no_shape_has_the_configured_one(make_service, monkeypatch) -> None:
-    """An old one is replayed and audited as before, and goes on."""
-    service = make_service()
-    prepared(service, 120)
-    with monkeypatch.context() as patch:
-        made = journal.entry_of
-        patch.setattr(journal, "entry_of", lambda *a, **k: made(*a, **{**k, "shape": None}))
-        service.run(max_records=20, every_records=10**6)
-    assert {entry.shape for entry in entries_of(service)} == {None}
-    for path in service.snapshots():
-        path.unlink()  # it names the shape
-
-    assert audited(service, service.config(), "97").same
-    assert not audited(service, service.config(more=CHANGES[1]), "97").same
-    service.log.append(list(feed(phishing(140), 50))[120:140])
-    service.run(max_records=20)
-    assert sum(entry.shape is not None for entry in entries_of(service)) == 1
-    assert audited(service, service.config(), "97").same
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
