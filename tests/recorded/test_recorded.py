@@ -1,10 +1,10 @@
 """Journals that an earlier version of the code wrote come out bit for bit today.
 
-`services/` was recorded by `python -m tests.recorded.record` on 2026-11-22, with the code before
-its modules were moved into rooms: corrections, dead letters, labels that come early, late and
-twice, drift that resets a model or promotes a challenger, decisions, rollbacks, promotions,
-records that were passed over; on the embedded log and on Kafka. The fingerprints are those of that
-code.
+`services/` was recorded by `python -m tests.recorded.record` on 2026-11-29, when formats became
+those of today: corrections, dead letters, labels that come early, late and twice, drift that resets
+a model or promotes a challenger, decisions, rollbacks, promotions, records that were passed over;
+on the embedded log and on Kafka. The fingerprints are those of that code. Services of 2026-11-22,
+converted then, had the same predictions and dead letters, byte for byte.
 """
 
 from __future__ import annotations
