@@ -6,11 +6,9 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document
-from consumers.codecs.json_document import parse, plain
+from consumers.codecs.json_document import parse_quickly
 from consumers.mail.document import mail_document
 
 __all__ = ["MailField", "expanded", "mail_in", "strict"]
@@ -23,8 +21,6 @@ class MailField:
     ----------
     field
         The field that holds the mail.
-    parse
-        Decodes the JSON of a record.
 
     Examples
     --------
@@ -33,19 +29,12 @@ class MailField:
     'hi'
     """
 
-    def __init__(self, field: str, parse: Callable[[bytes | None], Document] = parse) -> None:
-        self._field, self._parse = field, parse
+    def __init__(self, field: str) -> None:
+        self._field = field
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        try:
-            document = _decode(plain(value))
-        except (msgspec.DecodeError, RecursionError):
-            document = self._parse(value)
-        return expanded(document, self._field)
-
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+        return expanded(parse_quickly(value), self._field)
 
 
 def expanded(

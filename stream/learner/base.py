@@ -27,6 +27,7 @@ from stream.errors import (
     SchemaError,
     StateError,
 )
+from stream.kernel.tiers import MANY, machine_first
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
@@ -59,11 +60,14 @@ class Learner(Many, abc.ABC):
         The kind as which this learner reads such a value, see `Rows.from_dicts`.
     kinds : frozenset of str
         Kinds of declared fields that it learns from. It ignores fields of other kinds.
+    deep_copies : bool
+        Whether all that grows is in arrays, so that a deep copy takes less time than a state.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
+    deep_copies: ClassVar[bool] = False
     _classes: Dictionary
 
     def _begin(self) -> None:
@@ -197,7 +201,10 @@ class Learner(Many, abc.ABC):
         again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
-        return self.run_accepted(block)
+        if len(block.op) < MANY:
+            return self.run_accepted(block)
+        with machine_first():
+            return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
         """`run` of a block of which this learner refuses no row."""
