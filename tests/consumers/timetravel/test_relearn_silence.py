@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.service.live import LiveShard
 from consumers.service.recovery import about_of, recover, sources
-from consumers.shard.outcome import Outcome
 from consumers.snapshots.store import open_store
 from consumers.timetravel.audit import audit
 from consumers.timetravel.moment import moment, rebuild_at
@@ -213,23 +211,3 @@ def test_replay_in_pieces_is_silent_about_the_same_records(make_service) -> None
 
     assert whole.shard.view().labels["silence_ignored"] > 5
     assert pieces.shard.fingerprint() == whole.shard.fingerprint()
-
-
-def test_journal_that_does_not_say_what_was_published_is_refused(make_service, monkeypatch) -> None:
-    """One of an older version. Its own model decides in a replay, and no other model can."""
-    service, more = make_service("memory"), SILENCE.format("false")
-    topics(service)
-    fed(service, 0, 120, Random(1))
-    with monkeypatch.context() as patched:
-        patched.setattr(Outcome, "against", None)
-        service.run(model=OLD, more=more)
-    before, end = service.rebuilt(model=OLD, more=more), service.ends("svc-journal")[0]
-    fed(service, 120, 130, Random(1))
-    service.run(model=OLD, more=more)
-
-    with pytest.raises(ConfigError, match=r"journal\[0\] record 1 .*give the service a new name"):
-        relearned(service, model=NEW, more=more)
-    assert b"against" not in service.records("svc-journal")[1].value
-    assert b"against" in service.records("svc-journal")[-1].value
-    then = service.rebuilt(end, model=OLD, more=more)
-    assert then.shard.fingerprint() == before.shard.fingerprint()
