@@ -41,7 +41,6 @@ __all__ = [
     "build_model",
     "challenging",
     "check_fields",
-    "classes_that_fit",
     "correcting",
     "explainable",
     "explained",
@@ -124,7 +123,7 @@ def build(
     except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"{_where(model)}: {error}") from None
     if isinstance(model, ModelConfig):
-        classes_that_fit(model, learner)
+        _check_room(model, learner)
     return learner
 
 
@@ -336,18 +335,14 @@ def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
         ) from None
 
 
-def classes_that_fit(model: ModelConfig, learner: Learner) -> int:
-    """How many classes fit by the first rules, which bound only tables of tokens."""
+def _check_room(model: ModelConfig, learner: Learner) -> None:
+    """ConfigError if the tables of tokens of two classes do not fit."""
     size = int(getattr(learner, "bytes_per_class", 0))
-    if not size:
-        return min(model.max_classes, learner.max_classes)
-    fit = model.max_state_bytes // size
-    if fit < 2:
+    if size and (fit := model.max_state_bytes // size) < 2:
         raise ConfigError(
             f"[model] max_state_bytes = {model.max_state_bytes:,} holds {fit} classes of "
             f"{size:,} bytes; {model.type} needs at least {2 * size:,}"
         )
-    return min(model.max_classes, learner.max_classes, fit)
 
 
 def explainable(learner: Learner) -> bool:

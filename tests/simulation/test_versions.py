@@ -17,7 +17,7 @@ from tests.simulation.world import SMALL, Told, violations
 
 # Lives are short, so that versions take turns.
 OFTEN = {**STORMY, "died": 0.02, "succeeded": 0.005, "snapshot_unwritten": 0.0}
-SEEDS = range(24)  # of which each way has some
+SEEDS = range(160, 184)  # of which each way has some, and one finds each mutant
 
 
 def found_by(seed: int, directory: Path, expected: Told) -> list[str]:
