@@ -7,14 +7,15 @@ that a mail names, such as punycode, and raises for parameters whose numbers can
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from email.utils import unquote
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from consumers.mail.charsets import decoded
 
 __all__ = ["parameter"]
 
+_REPEATED = 1000  # characters
 # After the name: a number, and whether its charset is named (RFC 2231).
 _CONTINUED = re.compile(r"\*(?:([0-9]{1,6})(\*)?)?", re.ASCII)
 
@@ -42,17 +43,27 @@ def parameter(value: str, name: str) -> str | None:
     return _joined(sorted(pieces)) if pieces else None
 
 
-def _parameters(value: str) -> Iterator[tuple[str, str]]:
+def _parameters(value: str) -> tuple[tuple[str, str], ...]:
     """Name and value of each parameter. A semicolon in quotes does not end one."""
+    return _known(value) if len(value) <= _REPEATED else _split(value)
+
+
+def _split(value: str) -> tuple[tuple[str, str], ...]:
+    out: list[tuple[str, str]] = []
     held: list[str] = []
     open_, pieces = False, value.split(";")
     for number, piece in enumerate(pieces, 1):
         held.append(piece)
-        open_ ^= (piece.count('"') - piece.count('\\"')) % 2 == 1
+        if '"' in piece:
+            open_ ^= (piece.count('"') - piece.count('\\"')) % 2 == 1
         if not open_ or number == len(pieces):
             name, _, found = ";".join(held).partition("=")
-            yield name.strip(), found.strip()
+            out.append((name.strip(), found.strip()))
             held.clear()
+    return tuple(out)
+
+
+_known = lru_cache(maxsize=1 << 8)(_split)  # a header is asked for several parameters
 
 
 def _joined(pieces: list[tuple[int, str, bool]]) -> str:

@@ -64,7 +64,8 @@ def words_decoded(text: str) -> str:
 
 
 def _unfolded(raw: bytes) -> bytes:
-    raw = raw[: limits.LONGEST_VALUE]
+    if len(raw) > limits.LONGEST_VALUE:
+        raw = raw[: limits.LONGEST_VALUE]
     return (_FOLD.sub(b" ", raw) if b"\n" in raw else raw).strip()
 
 

@@ -121,6 +121,18 @@ def test_long_and_odd_mails_are_answered(service: Living) -> None:
     assert ask(service, b"").status_code == 400
 
 
+def test_text_after_a_large_attachment_is_read(service: Living) -> None:
+    """The attachment alone is more than a record takes."""
+    head, _, text = mail(905, spam=True).partition(b"\n\n")
+    image = b"--b\nContent-Type: image/png\n\n" + b"x" * 760_000
+    value = b"Content-Type: multipart/mixed; boundary=b\n" + head + b"\n\n" + image
+    plain, behind = mail(905, spam=True), value + b"\n--b\n\n" + text + b"\n--b--\n"
+
+    scores = [ask(service, each).json()["score"] for each in (plain, behind, value)]
+
+    assert abs(scores[1] - scores[0]) < abs(scores[2] - scores[0]) / 2
+
+
 @pytest.mark.parametrize("header", ["Compression", "Content-Encoding"])
 def test_compressed_mails_have_the_same_answer(service: Living, header: str) -> None:
     """As rspamc sends them, and as others do; another coding is refused."""
@@ -173,11 +185,11 @@ def test_mail_that_takes_long_stops_no_other_request(
         threading.Event(),
     )
 
-    def held(read: bytes) -> dict[str, object]:
+    def held(read: bytes, ignored: tuple[str, ...]) -> dict[str, object]:
         if read == value:
             entered.set()
             assert go_on.wait(PATIENCE)
-        return mail_document(read)
+        return mail_document(read, ignored)
 
     monkeypatch.setattr(mail_field, "mail_document", held)
     record = {"id": "904", "mail": base64.b64encode(value).decode()}

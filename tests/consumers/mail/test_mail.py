@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import email
 import random
-from email.policy import default
+from email.message import EmailMessage
+from email.policy import SMTP, default
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from consumers.mail.headers import address_of
 from consumers.mail.links import link_of, urls_in
 from consumers.mail.markup import read_markup
 from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
+from tests.long.foreign_mails import differences
 from tests.seed import seeds
 from tests.waiting import growth
 
@@ -57,6 +59,73 @@ def test_document_has_what_the_standard_library_finds() -> None:
         for each in message.iter_attachments():
             assert (each.get_filename() or "") in made["attachments"]
         check(made)
+
+
+CHARSETS = {
+    "utf-8": "Привет naïve 你好 winner",
+    "koi8-r": "кредит наличными сегодня winner",
+    "iso-8859-15": "naïve café £100 €7",
+    "gb18030": "你好 发票 winner",
+    "iso-2022-jp": "こんにちは winner",
+    "windows-1255": "שלום כסף",
+}
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> EmailMessage:
+    """A text, an HTML text or a file, in any charset and encoding that it may have."""
+    message = EmailMessage(SMTP)
+    charset = draw(st.sampled_from([*CHARSETS]))
+    encoding = draw(st.sampled_from(["base64", "quoted-printable"]))
+    text = " ".join(draw(st.lists(st.sampled_from(CHARSETS[charset].split()), max_size=30)))
+    kind = draw(st.sampled_from(["plain", "html", "file"]))
+    if kind == "file":
+        name = draw(st.sampled_from(["a.pdf", "naïve 你好.pdf", "x" * 90 + ".pdf", 'a;"b.pdf']))
+        message.set_content(b"x" * 99, maintype="application", subtype="pdf", filename=name)
+        return message
+    shown = f"<div>{text}</div>\n" if kind == "html" else f"{text}\n"
+    message.set_content(shown, subtype=kind, charset=charset, cte=encoding)
+    return message
+
+
+def contained(parts: list[EmailMessage], kind: str) -> EmailMessage:
+    """A container, which may be a mail in a mail."""
+    message = EmailMessage(SMTP)
+    if kind == "rfc822":
+        inner = parts[0]
+        if "subject" not in inner:
+            inner["Subject"] = "inside naïve"
+        message.set_content(inner)
+        return message
+    message.add_header("Content-Type", f"multipart/{kind}")
+    for part in parts:
+        del part["mime-version"]
+        message.attach(part)
+    return message
+
+
+trees = st.recursive(
+    leaves(),
+    lambda inner: st.builds(
+        contained,
+        st.lists(inner, min_size=1, max_size=3),
+        st.sampled_from(["mixed", "alternative", "related", "rfc822"]),
+    ),
+    max_leaves=6,
+)
+
+
+@given(trees, st.sampled_from(["hello", "naïve 你好 " * 9, "Привет winner"]), st.booleans())
+def test_generated_mails_are_read_as_by_email(
+    tree: EmailMessage, subject: str, windows: bool
+) -> None:
+    """Well-formed mails of any shape: no word, subject or name is missing, and nothing is wrong."""
+    del tree["subject"]
+    tree["Subject"] = subject
+    value = tree.as_bytes(policy=SMTP if windows else default)
+
+    assert [*differences(value)] == []
+    assert "wrong_" not in mail_document(value)["structure"]
 
 
 @pytest.mark.parametrize(
