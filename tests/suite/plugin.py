@@ -53,8 +53,8 @@ class Selection:
             self._chosen = Chosen((), asked("markexpr"), asked("keyword"), asked("all"))
         return path.name.startswith("test_") and self._chosen.has(path)
 
-    # All tests, so that the cases of the day do not depend on -k and -m. What is left out is counted
-    # after these, because a person who asked for a few is told of those.
+    # The cases of the day do not depend on -k and -m, so they are chosen before these. What is left
+    # out is counted after these, because a person who asked for a few is told of those.
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]

@@ -1,4 +1,4 @@
-"""The environment is made again where the old one would mislead, and mended where it is half made."""
+"""The environment is made again where the old one would mislead, and mended where it is half."""
 
 from __future__ import annotations
 
