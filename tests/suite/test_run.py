@@ -20,8 +20,8 @@ from tests.suite import __main__ as run
 run.handle_ends()
 run._run(sys.executable, "-c", '''
 import time
-print("here", flush=True)
 try:
+    print("here", flush=True)
     time.sleep(300)
 except KeyboardInterrupt:
     print("ended", flush=True)
