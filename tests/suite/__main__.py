@@ -87,6 +87,7 @@ def _lint() -> None:
 
 def _kernels() -> None:
     files = [path for path in tracked("stream", "consumers") if "_kernels" in str(path)]
+    files += tracked("stream/kernel")  # what compiles them
     if not all(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers")):
         forget("kernels")
     versions = [sys.version, version("numba"), version("llvmlite"), version("numpy")]

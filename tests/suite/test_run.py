@@ -68,3 +68,4 @@ def test_steps_depend_on_the_versions_of_what_they_run_and_on_the_way_of_kernels
 
     assert {version("mypy"), version("ruff"), version("codespell")} <= {*inputs["lint"]}
     assert "interpreted" in inputs["kernels"]
+    assert ROOT / "stream" / "kernel" / "compiled.py" in inputs["kernels"]
