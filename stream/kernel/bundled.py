@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["FOLDER", "LEVELS", "Bundle", "bundle_of", "collect", "source_stamp", "unused"]
 
 FOLDER = "machine_code"  # in a top-level package
+MAKERS = ("compiled.py", "tiers.py")  # with numba's options; it compares none of them
 MADE = "made.json"  # in it: for which numba and Python
 # The newest one first, with what it has and "generic" has not, by LLVM's names.
 LEVELS = {
@@ -111,10 +112,21 @@ def collect(root: Path) -> int:
 
 
 def source_stamp(root: Path) -> str | None:
-    """The content of all kernel files of a package, as a hash; None without such files."""
+    """The content of all kernel files of a package, and of what compiles them, as a hash.
+
+    None without such files.
+    """
     files = (path for path in root.rglob("*.py") if "_kernels" in path.with_suffix("").parts)
     hashes = [sha256(path.read_bytes()).digest() for path in sorted(files)]
-    return sha256(b"".join(hashes)).hexdigest() if hashes else None
+    return sha256(b"".join([*hashes, _makers()])).hexdigest() if hashes else None
+
+
+@cache
+def _makers() -> bytes:
+    """The content of what compiles kernels, also where this package is in a zip, as a hash."""
+    loader: Any = __spec__.loader
+    contents = [loader.get_data(str(Path(__file__).with_name(name))) for name in MAKERS]
+    return sha256(b"".join(contents)).digest()
 
 
 def _needed() -> dict[str, str]:

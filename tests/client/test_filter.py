@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 import threading
@@ -61,7 +62,7 @@ def test_closed_stdin_or_stdout_is_no_verdict(
 ) -> None:
     """Exit code 3, without a traceback: 0 and 1 would say spam and ham."""
     (tmp_path / "mail").write_bytes(mail(1, spam=True))
-    line = f"exec {HEADWATER} classify --url {NOBODY} {' '.join(words)} {closed}"
+    line = f"exec {shlex.join([HEADWATER, 'classify', '--url', NOBODY, *words])} {closed}"
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, check=False)
 
     assert done.returncode == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -300,12 +301,13 @@ def test_output_that_was_closed_before_is_no_bug(
 ) -> None:
     """It ends quietly, and no position advances over lines that nobody has read."""
     stored = tmp_path / "positions"
-    tail = f"tail t --transport {url} --from-beginning --resume {stored}"
+    tail = ["tail", "t", "--transport", url, "--from-beginning", "--resume", stored]
     made = tmp_path / "records.jsonl"
     made.write_text('{"x": 1}\n')
-    for command in (tail, f"produce t {made} --transport {url}"):
+    for command in (tail, ["produce", "t", made, "--transport", url]):
+        line = shlex.join([sys.executable, "-m", "consumers", *map(str, command)])
         done = subprocess.run(
-            f"{sys.executable} -m consumers {command} {closed}",
+            f"{line} {closed}",
             shell=True,
             capture_output=True,
             text=True,

@@ -15,6 +15,7 @@ from numpy import empty
 
 from stream.kernel import inlined, kernel
 from stream.kernel.bundled import FOLDER, MADE
+from stream.kernel.bundled import __file__ as bundled_file
 from tests.waiting import PATIENCE
 
 SHARED = """
@@ -181,6 +182,21 @@ def test_renamed_class_of_an_argument_is_compiled_again(package: Path) -> None:
         path.write_text(path.read_text().replace("Pair", "Couple"))
 
     assert run(package, RUN.replace("Pair", "Couple")) == (10.0, True)
+
+
+def test_kernels_are_compiled_again_where_they_are_compiled_in_another_way(
+    package: Path, tmp_path: Path
+) -> None:
+    """With other options of numba, such as fast mathematics, which has other bits."""
+    run(package)
+    other = tmp_path / "other"
+    ours = Path(bundled_file).parents[1]
+    shutil.copytree(ours, other / "stream", ignore=shutil.ignore_patterns("__pycache__"))
+    compiler = other / "stream" / "kernel" / "compiled.py"
+    compiler.write_text(compiler.read_text() + "# in another way\n")
+
+    assert run(package, PYTHONPATH=str(other)) == (10.0, True)
+    assert run(package, PYTHONPATH=str(other)) == (10.0, False)
 
 
 @pytest.mark.parametrize("left", [0, 100])

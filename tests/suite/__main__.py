@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
             work.result()
         code = _run(sys.executable, "-m", "pytest", *AROUND, *arguments)
     if chosen.few:
-        print("not run: python -m tests.lint (style, types, prose)")  # noqa: T201
+        print("not run: .venv/bin/python -m tests.lint (style, types, prose)")  # noqa: T201
     return code
 
 
@@ -78,14 +78,17 @@ def _stop(number: int, _frame: object) -> None:
 def _lint() -> None:
     def work() -> None:
         if _run(sys.executable, "-m", "tests.lint"):
-            sys.exit("tests/run: mend what stands above; `python -m tests.lint` repeats it")
+            sys.exit(
+                "tests/run: mend what stands above; `.venv/bin/python -m tests.lint` repeats it"
+            )
 
     step("lint", [*tracked(), sys.version, *map(version, MADE_BY)], work)
 
 
 def _kernels() -> None:
     files = [path for path in tracked("stream", "consumers") if "_kernels" in str(path)]
-    if not any(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers")):
+    files += tracked("stream/kernel")  # what compiles them
+    if not all(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers")):
         forget("kernels")
     versions = [sys.version, version("numba"), version("llvmlite"), version("numpy")]
     # Interpreted kernels leave nothing behind: a run of compiled ones has to do the step again.

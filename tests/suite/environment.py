@@ -6,6 +6,7 @@ says whose tests run.
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import venv
@@ -25,7 +26,9 @@ def install(*extras: str, again: bool = False) -> None:
         forget(name)
     # The folder counts, because `headwater` of a clone that was moved or copied is that of the old.
     inputs = [ROOT / "pyproject.toml", sys.version, str(ROOT)]
-    step(name, inputs, lambda: _install(f".[{','.join(extras)}]"))
+    with (ROOT / "pyproject.toml").open() as held:  # a second run waits for what the first installs
+        fcntl.flock(held, fcntl.LOCK_EX)
+        step(name, inputs, lambda: _install(f".[{','.join(extras)}]"))
 
 
 def _install(what: str) -> None:

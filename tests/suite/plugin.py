@@ -47,14 +47,16 @@ class Selection:
         return True if lacking else None
 
     def _asks_for(self, path: Path) -> bool:
-        """Whether -k and -m may choose one of its tests; a helper has none."""
+        """Whether the arguments may choose one of its tests; a helper has none."""
         if self._chosen is None:
-            asked = self._config.getoption
-            self._chosen = Chosen((), asked("markexpr"), asked("keyword"), asked("all"))
+            asked, invoked = self._config.getoption, self._config.invocation_params.dir
+            words = [argument.partition("::")[0] for argument in self._config.args]
+            paths = tuple((invoked / word).resolve() for word in words)
+            self._chosen = Chosen(paths, asked("markexpr"), asked("keyword"), asked("all"))
         return path.name.startswith("test_") and self._chosen.has(path)
 
-    # All tests, so that the cases of the day do not depend on -k and -m. What is left out is
-    # counted after these, because a person who asked for a few is told of those.
+    # The cases of the day do not depend on -k and -m, so they are chosen before these. What is left
+    # out is counted after these, because a person who asked for a few is told of those.
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]

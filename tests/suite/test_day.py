@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.suite.day import FAMILY, LONGEST, Measured, by_day, family_of, load
-from tests.suite.steps import ROOT
+from tests.suite.steps import ROOT, tracked
 
 KINDS = {
     "law": r"stream\.checks|@given",
@@ -27,6 +27,11 @@ PRODUCT = {
     for package in ("stream", "consumers", "headwater")
     for path in sorted((ROOT / package).rglob("*.py"))
 }
+PRODUCT_NAMES = {path: name for name, path in PRODUCT.items()}
+# Imported by a name that is made of a command, a format or a class of river.
+BY_NAME = re.compile(
+    r"(consumers|headwater)\.commands\.|consumers\.(codecs|files)\.formats\.|stream\.compat\.trans"
+)
 IMPORT = re.compile(
     r"^ *(?:from ([\w.]+) )?import (?:\(([^)]*)\)|(.+))$", re.MULTILINE
 )  # far quicker than the parser
@@ -73,12 +78,7 @@ def test_file_of_long_families_keeps_a_case_of_the_cheapest() -> None:
 
 def test_table_names_tests_that_exist() -> None:
     """Or a renamed test would cost by day what it cost by night."""
-    gone = [
-        name
-        for name in SECONDS
-        if (path := ROOT / name.partition("::")[0]).is_relative_to(ROOT / "tests")
-        and (not path.exists() or f"def {name.rpartition('::')[2]}(" not in path.read_text())
-    ]
+    gone = [name for name in SECONDS if not _exists(*name.split("::", 1))]
 
     assert gone == [], "measure again: tests/run --all --hypothesis-profile day --write-seconds"
 
@@ -94,23 +94,50 @@ def test_each_kind_of_test_has_day_tests(kind: str) -> None:
 
 
 def test_each_module_of_the_product_has_day_tests() -> None:
-    """A file of tests with day tests imports it, or a module that such a file imports does.
+    """A file with day tests imports it, or what such a file imports does.
 
-    What a registry finds by its name is only reached through the registry's room.
+    What a registry finds by its file's name has that name, as a word of its own, in such a file.
     """
-    direct = {m for path in FILES if _day_tests(path) for m in _imported(path)}
-    near = direct | {m for module in direct for m in _imported(PRODUCT[module])}
-    rooms = {module.rpartition(".")[0] for module in near}
+    files = [path for path in FILES if _day_tests(path)]
+    words = {word for path in files for word in re.findall(r"[a-z_]+", path.read_text())}
+    near = {"consumers.config.docs"}  # writes a page, which `tests.lint generated` compares
+    near |= {m for path in files for m in _imported(path)}
+    near |= {m for m in PRODUCT if BY_NAME.match(m) and m.rpartition(".")[2].strip("_") in words}
+    while more := {m for module in near for m in _brought(module)} - near:
+        near |= more
 
-    def room(module: str) -> str:
-        return module.rpartition(".")[0].removesuffix(".formats")
+    assert sorted(m for m in PRODUCT.keys() - near if not m.endswith("__main__")) == []
 
-    assert [m for m in PRODUCT if m not in near and room(m) not in rooms] == []
+
+def test_each_test_is_in_a_file_that_is_collected() -> None:
+    """Of another name, or in another folder, it would run neither by day nor by night."""
+    lost = [
+        f"{path.relative_to(ROOT)}"
+        for path in tracked(suffix=".py")
+        if re.search(r"^ *(async )?def test_", path.read_text(), re.MULTILINE) and path not in FILES
+    ]
+
+    assert lost == [], "name it tests/…/test_….py"
 
 
 def _is_of(kind: str, path: Path) -> bool:
     name = path.relative_to(ROOT).as_posix()
     return re.search(KINDS[kind], f"{name}\n{path.read_text()}", re.MULTILINE) is not None
+
+
+def _brought(module: str) -> set[str]:
+    """What is imported with a module: its package, and what it imports."""
+    return (_imported(PRODUCT[module]) | {module.rpartition(".")[0]}) & PRODUCT.keys()
+
+
+def _exists(path: str, test: str) -> bool:
+    """Whether a test, or what a doctest belongs to, is still there."""
+    file, name = ROOT / path, test.rpartition("::")[2]
+    if not file.exists():
+        return False
+    last = name.rpartition(".")[2]  # of a doctest that of a module, a class or a function
+    words = rf"def {name}\(" if path.startswith("tests/") else rf"(def|class) {last}\b"
+    return re.search(words, file.read_text()) is not None or name == PRODUCT_NAMES.get(file)
 
 
 @cache

@@ -1,14 +1,17 @@
-"""The environment is made again where the old one would mislead, and mended where half made."""
+"""The environment is made again where the old one would mislead, and mended where it is half."""
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.suite import environment, steps
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -52,6 +55,29 @@ def test_clone_that_was_copied_has_an_environment_of_its_own(
     environment.install("test")
 
     assert installed == [".[test]"] * 2
+
+
+def test_two_runs_at_once_install_once(installed: list[str], monkeypatch) -> None:
+    """The second waits until the first has made the environment."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(what: str) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        installed.append(what)
+
+    monkeypatch.setattr(environment, "_install", slow)
+    first, second = (threading.Thread(target=environment.install, args=["test"]) for _ in "12")
+    first.start()
+    assert begun.wait(PATIENCE)
+    second.start()
+    with (environment.ROOT / "pyproject.toml").open() as held, pytest.raises(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    go_on.set()
+    first.join()
+    second.join()
+
+    assert installed == [".[test]"]
 
 
 @pytest.mark.parametrize(("starts", "clear"), [(True, False), (False, True)])

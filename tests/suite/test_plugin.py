@@ -74,6 +74,24 @@ def test_it_names_what_was_asked_for_and_not_run(run: Run, processes: str) -> No
     assert "what was drawn, again: HEADWATER_SEED=5 tests/run -p tests.conftest" in last
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [([], True), (["-k", "frames"], True), (["-k", "quick"], False), (["tests/test_b.py"], False)],
+)
+def test_file_whose_package_is_not_there_is_named_where_it_was_asked_for(
+    run: Run, own: Path, arguments: list[str], told: bool
+) -> None:
+    """pytest looks at the files beside those that are named, too."""
+    (own / "test_frames.py").write_text("import polars\n\ndef test_one(): pass\n")
+    with (own / "conftest.py").open("a") as file:
+        file.write("from tests.suite import needs\n")
+        file.write("needs.ROOT, needs.find_spec = Path(__file__).parents[1], lambda name: None\n")
+
+    _, said = run("-n", "0", *arguments)
+
+    assert ("not run: test_frames.py, which needs polars" in said) == told, said
+
+
 @pytest.mark.parametrize("arguments", [MEASURES[1:], [*MEASURES, "-k", "a"], ["--write-seconds"]])
 def test_table_of_a_part_of_the_tests_is_refused(run: Run, own: Path, arguments: list[str]) -> None:
     """All tests that it does not have would run by day."""

@@ -20,8 +20,8 @@ from tests.suite import __main__ as run
 run.handle_ends()
 run._run(sys.executable, "-c", '''
 import time
-print("here", flush=True)
 try:
+    print("here", flush=True)
     time.sleep(300)
 except KeyboardInterrupt:
     print("ended", flush=True)
@@ -68,3 +68,4 @@ def test_steps_depend_on_the_versions_of_what_they_run_and_on_the_way_of_kernels
 
     assert {version("mypy"), version("ruff"), version("codespell")} <= {*inputs["lint"]}
     assert "interpreted" in inputs["kernels"]
+    assert ROOT / "stream" / "kernel" / "compiled.py" in inputs["kernels"]
