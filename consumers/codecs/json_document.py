@@ -37,6 +37,9 @@ SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
 MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_WITH_A_SCHEMA = (
+    "; a record with a schema begins so too: set [registry] url and [input] format if it is one"
+)
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -61,7 +64,11 @@ def parse(value: bytes | None) -> dict[str, Any]:
     try:
         encoding = json.detect_encoding(value)
         if not encoding.startswith("utf-8"):
-            raise RecordError("unparsable", f"expected JSON in UTF-8, got {encoding.upper()}")
+            raise RecordError(
+                "unparsable",
+                f"expected JSON in UTF-8, got {encoding.upper()}"
+                + (_WITH_A_SCHEMA if value.startswith(b"\0") else ""),
+            )
         text = value.decode(encoding)
         if too_deep(text):
             raise RecordError("unparsable", f"expected at most {DEEPEST} levels of nesting")

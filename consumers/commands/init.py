@@ -297,7 +297,7 @@ def _look(
     with metered("fields checked") as progress:
         of = (fields, looked.records, arrivals.labels, name, progress)
         found = pitfalls(*of, missing=asked.texts)
-    with announced(say, note=WAITS), machine_first(), metered("predictions scored") as progress:
+    with announced(say, note=WAITS), machine_first(), metered("records scored") as progress:
         schema = Schema.of(**{f.name: f.kind for f in fields if f.kind is not None})
         given = (looked.records, schema, arrivals, choice)
         look = compared(

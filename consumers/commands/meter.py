@@ -1,6 +1,7 @@
 """Progress of long work, on stderr: a bar on a terminal, plain lines elsewhere.
 
-Rule: work that takes less than a second shows nothing.
+Rule: work that takes less than a second shows nothing. The time that is left is by the rate since
+the first record, whose start may have taken long, and is shown after two seconds of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter", "metered"]
 
 SILENT_SECONDS = 1.0
+UNKNOWN_SECONDS = 2.0  # of a rate that says how long the rest takes
 SECONDS_A_LINE = 5.0  # per line of a log file; often enough to see progress
 
 
@@ -41,8 +43,9 @@ class Meter:
         self._total = total
         self._clock = clock
         self._done = 0
-        self._began = clock()
-        self._next = self._began + SILENT_SECONDS
+        self._first = 0  # done when the rate begins
+        self._rated = clock()
+        self._next = self._rated + SILENT_SECONDS
         self._bar: Progress | None = None
 
     def __enter__(self) -> Meter:
@@ -54,6 +57,8 @@ class Meter:
 
     def advance(self, count: int) -> None:
         """Count `count` more as done."""
+        if not self._done:
+            self._first, self._rated = count, self._clock()
         self._done += count
         if self._bar is not None:
             described = f"{self._what}, {self._rate:,.0f}/s"
@@ -75,7 +80,8 @@ class Meter:
         of, left = "", ""
         if self._total is not None:
             of = f" of {self._total:,}"
-            left = f", {max(self._total - self._done, 0) / rate:,.0f} s left" if rate else ""
+            if rate and self._clock() - self._rated >= UNKNOWN_SECONDS:
+                left = f", {max(self._total - self._done, 0) / rate:,.0f} s left"
         one = self._done == 1 and self._total is None
         what = re.sub(r"^(\w+)s\b", r"\1", self._what) if one else self._what
         line = f"{self._done:,}{of} {what} ({rate:,.0f}/s{left})"
@@ -85,8 +91,8 @@ class Meter:
     @property
     def _rate(self) -> float:
         """How many are done in a second."""
-        seconds = self._clock() - self._began
-        return self._done / seconds if seconds > 0 else 0.0
+        seconds = self._clock() - self._rated
+        return (self._done - self._first) / seconds if seconds > 0 else 0.0
 
 
 @contextmanager

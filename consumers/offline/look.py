@@ -231,9 +231,11 @@ def compared(
             with suppress(ConfigError):  # as below
                 _machine(config, schema, rows).process(*_first(rows))
     for n, (name, config) in enumerate(configs.items()):
-        done = len(kept) * n
-        total = len(kept) * len(names)
-        found = _scored(name, config, schema, rows, parts, done, total, progress, clock)
+
+        def scored(rows_done: int, before: int = len(kept) * n) -> None:
+            progress((before + rows_done) // len(configs), len(kept))
+
+        found = _scored(name, config, schema, rows, parts, scored, clock)
         if found is not None:
             scores.append(found)
     if not scores:
@@ -316,12 +318,11 @@ def _scored(
     schema: Schema,
     rows: Rows,
     parts: Sequence[Chunk],
-    done: int,
-    total: int,
-    progress: Progress,
+    scored: Callable[[int], None],
     clock: Callable[[], float],
 ) -> ModelScore | None:
-    """The scores of one model; None if its memory does not suffice for these fields."""
+    """The scores of one model; None if its memory does not suffice for these fields. `scored` is
+    called with the number of rows so far."""
     try:
         machine = _machine(config, schema, rows)
     except ConfigError:
@@ -335,7 +336,7 @@ def _scored(
         seconds += clock() - began
         rejected += list(result.rejected.values()).count("max_classes")
         at += len(part.xs)
-        progress(done + at, total)
+        scored(at)
     if not machine.quality.scored:
         return None
     return ModelScore(name, machine.view(), 1e6 * seconds / max(at, 1), rejected)

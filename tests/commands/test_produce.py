@@ -455,9 +455,24 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: S
 
     err = capsys.readouterr().err
     assert err == (
-        "200 of 1,200 records written (167/s, 6 s left)\n"
-        "1,100 of 1,200 records written (167/s, 1 s left)\n"
+        "200 of 1,200 records written (167/s)\n1,100 of 1,200 records written (167/s, 1 s left)\n"
     )
+
+
+def test_time_that_is_left_is_not_by_a_slow_start(capsys: Said) -> None:
+    """The first record may wait for a compiler."""
+    from consumers.commands.meter import Meter
+
+    clock = Clock()
+    with Meter("records read", 20_000, clock=clock) as meter:
+        clock.sleep(6.0)
+        for _ in range(60):
+            meter.advance(100)
+            clock.sleep(0.1)
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "100 of 20,000 records read (0/s)"
+    assert second == "5,200 of 20,000 records read (1,000/s, 15 s left)"
 
 
 def test_progress_counts_one_record(capsys: Said) -> None:

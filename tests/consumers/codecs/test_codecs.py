@@ -380,6 +380,8 @@ def test_only_utf_8_is_read(codec) -> None:
 
     assert refused.reason == "unparsable"
     assert "expected JSON in UTF-8, got UTF-" in refused.detail
+    framed = JsonLabels().decode([None], [b'\0\0\0\0\7{"id":1,"label":"a"}']).rejected[0]
+    assert "set [registry] url" in framed.detail
     assert one(text.encode("utf-8-sig")).ids == ["é"]
     assert JsonLabels().decode([None], ['{"id":1,"label":"a"}'.encode(codec)]).rejected
 
