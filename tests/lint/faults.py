@@ -22,9 +22,15 @@ def service() -> list[Source]:
     return under("*.py", "consumers")
 
 
+@cache
+def runs() -> list[Source]:
+    """All Python that names tests to run."""
+    return under("*.py", "tests/faults", "tests/long")
+
+
 def files() -> list[str]:
-    """The list of mutants, and the code with the points."""
-    return [LIST, *(file.path for file in service())]
+    """The list of mutants and what else names tests, and the code with the points."""
+    return [file.path for file in (*runs(), *service())]
 
 
 def guards(mutants: Sequence[Mutant]) -> Iterator[Finding]:
@@ -62,4 +68,13 @@ def points(sources: Sequence[Source]) -> Iterator[Finding]:
         yield table.finding(line, f"nothing reaches the failpoint {point!r}; remove it")
 
 
-RULES: Rules = {guards: lambda: MUTANTS, points: service}
+def suites(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Every file and folder of tests that a run names is there: without one, pytest runs none."""
+    for file in sources:
+        for node in file.all(ast.Constant):
+            named = node.value if isinstance(node.value, str) else ""
+            if re.fullmatch(r"tests/[\w./]+", named) and not (ROOT / named).exists():
+                yield file.finding(node.lineno, f"there is no {named}; name what it is called now")
+
+
+RULES: Rules = {guards: lambda: MUTANTS, points: service, suites: runs}

@@ -434,6 +434,16 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             ],
         ),
     ],
+    faults.suites: [
+        (
+            [
+                Source(
+                    "tests/long/a.py", 'A = ("tests/kafka", "tests/lint/test_rules.py",\n"tests/b")'
+                )
+            ],
+            ["tests/long/a.py:2: there is no tests/b"],
+        ),
+    ],
     types.checked: [
         (
             '{"file": "a.py", "line": 2, "message": "No", "hint": "Yes", "code": "arg-type"}',

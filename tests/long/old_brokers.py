@@ -18,7 +18,7 @@ SUITES = (
     "tests/contract",
     "tests/kafka/test_kafka_guards.py",
     "tests/faults/test_guards.py",
-    "tests/kafka/test_poison_timestamp.py",
+    "tests/kafka/test_impossible_timestamp.py",
     "tests/kafka/test_hanging_transactions.py",
     "tests/kafka/test_codecs.py",
 )
