@@ -116,7 +116,7 @@ def toml(
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
-        "# [labels] [reporters] [[challenger]] [promotion] [decision] [drift] [output]",
+        "# [mail] [labels] [reporters] [[challenger]] [promotion] [decision] [drift] [output]",
         "# [commit] [journal] [snapshots] [scale] [http] [serve] [telemetry] [kafka] [registry].",
         "# After the first start [input], [features], [values], [labels] and [scale] cannot change",
         "# under this name; [model] can, by `headwater relearn`, and the number of shards by",

@@ -57,7 +57,7 @@ def decoded(content: bytes, charset: str) -> tuple[str, str]:
             text = content.decode()
         except UnicodeDecodeError:
             return undeclared(content), wrong or ("bad_charset" if charset else "")
-        if not charset and "\x1b" in text:  # Japanese in seven bits
+        if "\x1b" in text and (not charset or charset in _ASCII):  # Japanese in seven bits
             text = undeclared(content)
         return text, wrong
     try:

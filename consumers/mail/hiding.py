@@ -176,17 +176,23 @@ class _Selectors:
     def __init__(self, tree: Any, climbs: _Climbs) -> None:
         self._tree, self._climbs = tree, climbs
         self._found: dict[str, list[Any]] = {}
+        self._places: dict[str, set[int]] = {}
+        self._left = limits.MOST_RULES
         self.cut = False
 
     def __call__(self, selector: str) -> list[Any]:
         selector = selector.strip()
         if not selector or len(selector) > _LONGEST_SELECTOR or _NO_SELECTOR.search(selector):
             return []
+        self._left -= 1
+        if self._left < 0:
+            self.cut = True
+            return []
         *outer, last = _COMBINATOR.split(selector)
         found = self._compound(last)
         if not outer or not found or len(outer) > _MOST_LEVELS:
             return found if not outer else []
-        places = [{node.mem_id for node in self._compound(each)} for each in reversed(outer)]
+        places = [self._around(each) for each in reversed(outer)]
         return [node for node in found if self._is_in(node, places)] if all(places) else []
 
     def _is_in(self, node: Any, places: list[set[int]]) -> bool:
@@ -201,11 +207,13 @@ class _Selectors:
                 place = following
         return False
 
+    def _around(self, selector: str) -> set[int]:
+        if selector not in self._places:
+            self._places[selector] = {node.mem_id for node in self._compound(selector)}
+        return self._places[selector]
+
     def _compound(self, selector: str) -> list[Any]:
         if selector not in self._found:
-            if len(self._found) >= limits.MOST_RULES:
-                self.cut = True
-                return []
             try:
                 self._found[selector] = self._tree.css(selector)
             except Exception:  # whatever the parser of selectors refuses selects nothing

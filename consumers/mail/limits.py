@@ -47,7 +47,7 @@ MOST_OPTIONS = 500  # of an HTML part: each is compared with all others of its l
 # Distinct tags such as `<font size=2>`, over all tags of an HTML part: those that are not closed
 # are repeated in each paragraph, up to three times each.
 MOST_REPEATS = 50_000
-MOST_RULES = 500  # selectors of an HTML part that may hide something
+MOST_RULES = 2000  # selectors of an HTML part that may hide something
 MOST_CLIMBS = 200_000  # elements around others that are looked at for them
 LONGEST_TEXT = 1 << 16  # characters of the visible text
 LONGEST_SHORT = 1 << 13  # characters of each other field

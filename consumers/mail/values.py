@@ -35,7 +35,7 @@ def line_of(raw: bytes, charset: str = "") -> str:
     'a b'
     """
     raw = _unfolded(raw)
-    return raw.decode() if raw.isascii() else undeclared(raw, charset)
+    return raw.decode() if _is_plain(raw) else undeclared(raw, charset)
 
 
 def text_of(raw: bytes, charset: str = "") -> str:
@@ -49,7 +49,7 @@ def text_of(raw: bytes, charset: str = "") -> str:
     raw = _unfolded(raw)
     if b"=?" in raw:
         return _decoded(raw, charset)
-    return raw.decode() if raw.isascii() else undeclared(raw, charset)
+    return raw.decode() if _is_plain(raw) else undeclared(raw, charset)
 
 
 def words_decoded(text: str) -> str:
@@ -61,6 +61,11 @@ def words_decoded(text: str) -> str:
     'a béа c'
     """
     return _decoded(text.encode("utf-8", "replace"), "") if "=?" in text else text
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether it is ASCII and no Japanese in seven bits."""
+    return raw.isascii() and b"\x1b" not in raw
 
 
 def _unfolded(raw: bytes) -> bytes:

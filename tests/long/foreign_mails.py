@@ -3,7 +3,7 @@
 Every file below the directory is read as a mail, and compared with what Python's `email` with
 policy.default makes of it: subject, sender, words of the texts, names of files. A difference is
 counted under its reason, if this file has one, and else it is a violation. `--all` shows all.
-`docs/contributing.md` has the projects whose test mails are worth it; none of them is kept here.
+`docs/reliability.md` has the projects whose test mails were read; none of them is kept here.
 """
 
 from __future__ import annotations

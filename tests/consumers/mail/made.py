@@ -129,5 +129,9 @@ _CHARSETS = [b"utf-7", b"utf-16", b"punycode", b"x-none", b"iso-2022-jp", b"gb23
 def hostile_markup(rng: random.Random) -> str:
     """HTML that is nested deeply, unclosed, or full of odd tags."""
     tags = ["<div>", "<b>", "</b>", "<p hidden>", "<table><tr>", "<svg>", "<style>", "<a href=x>"]
+    tags += ["<style>.x{display:none} p b,.y{color:#fff}</style>", "<style>b{font-size:0}</style>"]
+    tags += ["<p class=x>", "<b class=y>", "<font color=white>", "<i style='visibility:hidden'>"]
+    tags += ["<td bgcolor=black style='color:#000'>", "<b style='visibility:visible;color:red'>"]
+    tags += ["<base href=http://a.org/b>", "<form action=c>", "</p>", "</style>"]
     tags += ["<!--", "-->", "<template>", "<title>", "<select>", "&#xD800;", "\0", "<![CDATA[", "x"]
     return "".join(rng.choice(tags) for _ in range(rng.choice([5, 50, 3000])))

@@ -147,6 +147,7 @@ def test_a_lighter_copy_has_the_text_and_the_id(how: str) -> None:
         ("שלום כסף".encode("iso-8859-8"), "iso-8859-8-i", "שלום כסף"),
         ("“pills” – cheap".encode("cp1252"), "iso-8859-1", "“pills” – cheap"),
         ("こんにちは".encode("iso-2022-jp"), "", "こんにちは"),
+        ("こんにちは".encode("iso-2022-jp"), "us-ascii", "こんにちは"),
         ("\ufeff" + RUSSIAN, "", RUSSIAN),
     ],
 )
@@ -172,6 +173,10 @@ def test_subject_in_bytes_has_the_charset_of_the_text() -> None:
     head = "Subject: деньги\nContent-Type: text/plain; charset=koi8-r\n\nx"
 
     assert mail_document(head.encode("koi8-r"))["subject"] == "деньги"
+
+
+def test_subject_in_seven_bits_may_be_japanese() -> None:
+    assert mail_document("Subject: こんにちは\n\n".encode("iso-2022-jp"))["subject"] == "こんにちは"
 
 
 def test_character_that_two_encoded_words_share_is_one() -> None:
