@@ -65,8 +65,8 @@ class Limited(H11Protocol):
         """Parse received bytes in pieces; the timeout runs until a request is complete.
 
         h11 limits a head only while it is incomplete, so a head that arrives at once would pass
-        with any size. Larger pieces of a body take less time, and one may also have the end of the
-        body and as much after it as may be ahead.
+        with any size. A piece of a body may have its end, and as much of the next head as may be
+        ahead; smaller pieces take longer.
         """
         if self._lingers:
             return
