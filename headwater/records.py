@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import field_of, name_of, timestamp_ms
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 
@@ -201,6 +201,7 @@ def _checked(given: object, *, generate: bool = True) -> Id:
         return uuid4().hex
     if hasattr(given, "item"):
         given = given.item()  # of numpy
+    given = name_of(given)
     if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
         raise RecordError("no_id", f"expected an id as text or an integer, got {given!r}")
     if len(str(given)) > LONGEST_ID:

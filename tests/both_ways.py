@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.lib.array_utils import byte_bounds
 from stream.kernel.interpreted import Interpreter
 from stream.kernel.tiers import LOCK, Kernel
 
-__all__ = ["BothWays", "DiffersError", "copied", "same"]
+__all__ = ["BothWays", "DiffersError", "copied", "same", "switched"]
 
 ALIGNED = 64
 
@@ -81,6 +81,21 @@ class BothWays:
             yield self
         finally:
             Kernel.__call__ = before  # type: ignore[method-assign]
+
+
+@contextmanager
+def switched(python: Callable[[Kernel], bool]) -> Iterator[None]:
+    """Each call of a kernel by Python in the block runs the way that is drawn for it."""
+
+    def call(kernel: Kernel, *args: Any) -> Any:
+        return (kernel.interpreted if python(kernel) else kernel.machine)(*args)
+
+    before = Kernel.__call__
+    Kernel.__call__ = call  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Kernel.__call__ = before  # type: ignore[method-assign]
 
 
 def copied(args: Any) -> Any:

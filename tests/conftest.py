@@ -17,8 +17,9 @@ from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
 from consumers.transports.kafka.connections import close_abandoned_sockets
+from stream.kernel.tiers import VARIABLE
 from tests import seed
-from tests.suite.plugin import Selection, add_options
+from tests.suite.plugin import Selection, add_options, check_options
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,23 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before the plugin of hypothesis, which takes its seed
 def pytest_configure(config: pytest.Config) -> None:
     """Have signals, sockets and hypothesis as the tests expect them."""
+    check_options(config)
     everything = config.getoption("--all")
     seed.load_profile("all" if everything else "day")
     if config.option.hypothesis_seed is not None:
         os.environ[seed.VARIABLE] = config.option.hypothesis_seed
-    config.option.hypothesis_seed = str(seed.choose(fresh=everything))
+    try:
+        config.option.hypothesis_seed = str(seed.choose(fresh=everything))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(Selection(config))
+    os.environ.setdefault(VARIABLE, "compiled")  # in processes of tests too
     # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     close_abandoned_sockets()  # or the collector's warning fails whichever test is running
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Say what was drawn, in the last lines, where people look after a failure."""
-    again = seed.again(list(config.invocation_params.args))
-    terminalreporter.write_line(f"what was drawn, again: {again}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -31,6 +31,9 @@ def choose(*, fresh: bool) -> int:
     """The seed of this run, from now on in the environment of its processes."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(secrets.randbelow(_SEEDS) if fresh else _of_commit())
+    given = os.environ[VARIABLE]
+    if not (given.isdecimal() and int(given) < _SEEDS):
+        raise ValueError(f"{VARIABLE} expects a whole number below {_SEEDS:,}, got {given!r}")
     return of_run()
 
 

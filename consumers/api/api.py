@@ -3,8 +3,9 @@
 Rule: no request reaches a learner of the loop. So the journal has everything that was learned,
 whichever way a record came.
 
-Rule: mails are read in one thread beside the event loop, because a hostile one takes as long as
-thousands of other records, and `/healthz` must be answered meanwhile.
+Rule: long mails are read in one thread beside the event loop, because a hostile one takes as long
+as thousands of other records, and `/healthz` must be answered meanwhile. Short ones are read by the
+event loop itself, because the way to the thread and back takes longer than they do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 from uuid import uuid4
 
 import msgspec
@@ -28,6 +29,7 @@ from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
 from consumers.config.units import duration_ms
+from consumers.mail.envelope import LARGEST
 from consumers.schemas.translate import Translator
 from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 from consumers.transports.protocol import Log
@@ -35,10 +37,12 @@ from consumers.transports.protocol import Log
 __all__ = ["MOST_EXPLAINED", "Api"]
 
 MOST_EXPLAINED = 100  # features of an answer, and records of a request that asks for them
+SHORT = 16 * 1024  # bytes of mails that are read by the event loop
 LOOK_SECONDS = 0.02  # between two looks for a prediction that a client waits for
 _SOON = {"retry-after": "2"}
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Api:
@@ -119,9 +123,16 @@ class Api:
         self, answerer: Answerer, keys: Sequence[bytes | None], values: Sequence[bytes]
     ) -> ReadRecords:
         """Observations as `answerer` reads them."""
-        if not answerer.parses:
-            return answerer.read(keys, values)
-        return await asyncio.wrap_future(self._mails.submit(answerer.read, keys, values))
+        size = sum(map(len, values)) if answerer.parses else 0
+        return await self._short_or_beside(size, answerer.read, keys, values)
+
+    async def _short_or_beside(
+        self, size: int, read: Callable[[Unpack[Ts]], T], *arguments: *Ts
+    ) -> T:
+        """What `read` returns: called here for mails of few bytes, else in the thread of mails."""
+        if size <= SHORT:
+            return read(*arguments)
+        return await asyncio.wrap_future(self._mails.submit(read, *arguments))
 
     async def predict(
         self, records: RequestRecords, shard: int | None, explain: int
@@ -147,8 +158,8 @@ class Api:
     async def checked(self, body: bytes, coding: str) -> contract.RspamdReply:
         """The verdict on a mail, in the shape of rspamd; see `consumers.api.rspamd`."""
         answerer, _ = self.answerer(None)
-        reading = self._mails.submit(rspamd.read, self._config, answerer, body, coding)
-        mail = await asyncio.wrap_future(reading)
+        size = LARGEST if coding else len(body)  # it can be long when it is unpacked
+        mail = await self._short_or_beside(size, rspamd.read, self._config, answerer, body, coding)
         return rspamd.checked(self._config, answerer, mail, _now())
 
     def model(self, shard: int | None) -> contract.ModelStatus:

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, Split
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import TimeField, field_of, time_of
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
 from consumers.config import Config
 from consumers.config.sample import SAMPLE_SIZE
@@ -129,6 +129,8 @@ class FileHistory:
     ) -> None:
         self._config, self._manifest, self._schema = config, manifest, schema
         self._source, self._labels, self._reading = source, labels, manifest.reading
+        came = self._reading.label_time
+        self._label_time = None if came is None else TimeField.of(came).name
         self._topic = config.input.observations
         self._label_topic = label_topic(config)
         self._id = self._reading.id or config.input.id
@@ -188,12 +190,12 @@ class FileHistory:
 
     def _sampled(self, records: Iterator[Document], name: str, source: FileSource) -> list[object]:
         """The labels of the first records."""
-        time_field = self._reading.label_time
+        came = self._label_time
         first = list(islice(records, SAMPLE_SIZE))
-        if time_field and first and all(field_of(r, time_field) is None for r in first):
+        if came and first and all(field_of(r, came) is None for r in first):
             fields = ", ".join(sorted({key for record in first for key in record})[:20])
             raise ConfigError(
-                f"{source}: --label-time: the first records have no field {time_field!r}; fields "
+                f"{source}: --label-time: the first records have no field {came!r}; fields "
                 f"are {fields}"
             )
         values = (field_of(record, name) for record in first)
@@ -204,7 +206,8 @@ class FileHistory:
         if not self._reading.offsets:
             return []
         partition, offset = self._reading.offsets
-        columns = [n for n in (partition, offset, self._reading.time_field) if n is not None]
+        time = self._reading.time_field
+        columns = [partition, offset, *([] if time is None else [TimeField.of(time).name])]
         spans = [span for span in split.spans if isinstance(span, FileSpan)]
         rows = chain.from_iterable(self._records(span, columns) for span in spans)
         out: dict[int, int] = {}
@@ -335,7 +338,7 @@ class FileHistory:
         """The observations, and the labels inside them that came at a time of their own. `only`
         those with these ids, if they have an id of their own; None: all."""
         reading, inside = self._reading, self._inside
-        hidden = {inside, reading.label_time}
+        hidden = {inside, self._label_time}
         rows: list[_Row] = []
         late: list[_Row] = []
         for number, record in enumerate(self._before(self.records(spans))):
@@ -349,7 +352,7 @@ class FileHistory:
             rest = {name: v for name, v in record.items() if name not in hidden}
             rows.append(_Row(at, id_, encoded(rest)))
             if given is not None and self._labels is None and reading.label_time is not None:
-                came = field_of(record, reading.label_time)
+                came = field_of(record, str(self._label_time))
                 when = at if came is None else _time(record, reading.label_time, self._source)
                 late.append(_Row(max(when, at), id_, encoded({"id": id_, "label": given})))
         return rows, late
@@ -374,11 +377,11 @@ class FileHistory:
         return _kept[mark]
 
     def _read_labels(self) -> Iterator[_Label]:
-        name = self._reading.label_time
+        name = self._label_time
         for record in self._label_records():
             at = None
             if name is not None and record.get(name) is not None:
-                at = _time(record, name, self._labels or self._source)
+                at = _time(record, str(self._reading.label_time), self._labels or self._source)
             value = encoded({k: v for k, v in record.items() if k != name})
             yield at, str(record["id"]), value
 
@@ -418,6 +421,6 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 def _time(record: Mapping[str, object], name: str, source: FileSource) -> int:
     try:
-        return timestamp_ms(field_of(record, name))
+        return time_of(record, name)
     except ValueError as error:
         raise ConfigError(f"{source}: field {name!r}: {error}") from None

@@ -25,6 +25,7 @@ from consumers.backfill.fit import Fitted, Job, empty_shard, needs_order, newest
 from consumers.backfill.fold import Fold
 from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
+from consumers.base.fields import TimeField
 from consumers.base.records import Partition, Record
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS
@@ -275,7 +276,8 @@ def _schema_of_files(config: Config, draft: Manifest, source: FileSource) -> Sch
         return config.declared_schema
     history = files.FileHistory(config, draft, Schema(()), source, None)
     reading = draft.reading
-    beside = {reading.label, reading.label_time, reading.time_field, *reading.offsets}
+    times = (TimeField.of(f).name for f in (reading.label_time, reading.time_field) if f)
+    beside = {reading.label, *times, *reading.offsets}
     records = islice(history.records(draft.splits[0].spans), SAMPLE_SIZE)  # type: ignore[arg-type]
     rest = ({name: v for name, v in r.items() if name not in beside} for r in records)
     return schema_from(map(encoded, rest), config)

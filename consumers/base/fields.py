@@ -1,17 +1,44 @@
-"""A field of a document by its name, and a time as people write it."""
+"""A field of a document by its name, and ids, labels and times as people write them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-__all__ = ["field_of", "timestamp_ms"]
+__all__ = ["UNITS", "TimeField", "field_of", "name_of", "time_of", "timestamp_ms", "unit_of"]
 
-# Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
-_FIRST_MS: Final = 1e11
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
+_EXACT: Final = 1 << 53  # below it a float has all digits of an integer
+
+
+# Units of a number of time, and how many are a second. Moments from March 1973 to the year 2286
+# have 9 or 10 digits in seconds, 12 or 13 in ms, and so on: the size of a number says its unit.
+UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIRST_SECOND: Final = 10**8
+_LAST_SECOND: Final = 10**10
+
+
+class TimeField(NamedTuple):
+    """A field with a time, and the unit of its numbers; None: their size says it.
+
+    Examples
+    --------
+    >>> TimeField.of("at"), TimeField.of("shop:at:us")
+    (TimeField(name='at', unit=None), TimeField(name='shop:at', unit='us'))
+    """
+
+    name: str
+    unit: str | None
+
+    @staticmethod
+    @cache
+    def of(text: str) -> TimeField:
+        """What an option names: a field, or a field and the unit of its numbers."""
+        name, colon, unit = text.rpartition(":")
+        return TimeField(name, unit) if colon and unit in UNITS else TimeField(text, None)
 
 
 def field_of(record: Mapping[str, object], name: str) -> object:
@@ -28,32 +55,89 @@ def field_of(record: Mapping[str, object], name: str) -> object:
     return None if found is None else found[0].get(found[1])
 
 
-def timestamp_ms(value: object) -> int:
-    """A time as ms since 1970: ISO 8601 (UTC without a zone), or a number of seconds or ms.
+def name_of(value: object) -> object:
+    """An id or a label as it is compared: a number with a whole value is that integer.
+
+    Programs write the integers of a column as 1.0 where other values of it are missing.
+
+    Examples
+    --------
+    >>> [name_of(value) for value in (1.0, 0.5, "1.0", True, 2.0**53)]
+    [1, 0.5, '1.0', True, 9007199254740992.0]
+    """
+    if type(value) is float and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
+
+
+def time_of(record: Mapping[str, object], field: str) -> int:
+    """The time in a field as ms since 1970; for `field` see `TimeField`.
 
     Raises
     ------
     ValueError
-        It is not a time, or before 1970.
+        See `timestamp_ms`.
+    """
+    name, unit = TimeField.of(field)
+    return timestamp_ms(field_of(record, name), unit)
+
+
+def unit_of(value: object) -> str | None:
+    """The unit of a number by its size; None for another value, and for a size that no unit has.
+
+    Examples
+    --------
+    >>> [unit_of(value) for value in (1709294400, 1709294400e6, 20240331, "2024-03-31")]
+    ['s', 'us', None, None]
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    seconds = ((unit, value / per_second) for unit, per_second in UNITS.items())
+    return next((unit for unit, at in seconds if _FIRST_SECOND <= at < _LAST_SECOND), None)
+
+
+def timestamp_ms(value: object, unit: str | None = None) -> int:
+    """A time as ms since 1970: ISO 8601 (UTC without a zone), or a number.
+
+    Parameters
+    ----------
+    unit
+        That of a number. None: its size says whether it is seconds, ms, µs or ns.
+
+    Raises
+    ------
+    ValueError
+        It is not a time, is before 1970, or its size does not say its unit.
 
     Examples
     --------
     >>> timestamp_ms("2024-03-01T12:00:00Z"), timestamp_ms(1709294400), timestamp_ms(1709294400000)
     (1709294400000, 1709294400000, 1709294400000)
+    >>> timestamp_ms(5, "s")
+    5000
     """
-    ms = -1.0
+    ms: float = -1
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
             zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             ms = (zoned - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
-            ms = -1.0
+            ms = -1
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        ms = value * 1000 if abs(value) < _FIRST_MS else value
+        known = unit or unit_of(value)
+        if known is None and isfinite(value) and value >= 0:
+            raise ValueError(
+                f"expected a time, got {value!r}, which is no moment from 1973 to 2286 in s, ms, "
+                "µs or ns; name its unit after the field, as in at:s, at:ms, at:us or at:ns"
+            )
+        if known is not None:
+            per_second = UNITS[known]
+            exact = isinstance(value, int)
+            ms = value * 1000 // per_second if exact else value * 1000 / per_second
     if not (isfinite(ms) and 0 <= ms < _END_OF_TIME):
         raise ValueError(
-            f"expected a time since 1970 (ISO 8601, or epoch seconds or ms), got {value!r}"
+            f"expected a time since 1970 (ISO 8601, or epoch s, ms, µs or ns), got {value!r}"
         )
     return int(ms)
 

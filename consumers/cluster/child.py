@@ -30,7 +30,7 @@ from consumers.cluster.orphans import StopWithParent, hold
 from consumers.config import Config
 from consumers.config.log import log_of
 from consumers.service.inputs import Decision
-from consumers.service.warm_up import CompilationStopped, compile_kernels
+from consumers.service.warm_up import CompilationStopped, begin_kernels
 from consumers.shard.answer import ModelCopy
 from consumers.telemetry.log import configure
 from consumers.web.status_feed import Posted, StatusFeed
@@ -149,7 +149,7 @@ def run_child(pipe: Connection, orders: Orders) -> None:
             decision=orders.decision,
         )
         with _Reporter(pipe, fleet, stop) as reporter, suppress(CompilationStopped):
-            compile_kernels(config, log.info, stop.is_set)
+            begin_kernels(config, log.debug, stop.is_set)  # the parent says it
             fleet.run()
         reporter.report()  # the last commits
     except HeadwaterError as found:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
+from consumers.base.fields import name_of
 from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, RULES, SHORT, parse, plain
@@ -303,7 +304,7 @@ class JsonObservations:
             first = next(iter(bad.values()))
             raise RecordError(first.reason, first.detail)
         id_ = _id(self._find(document, self.id_field), key, self.id_field)
-        label = self._find(document, self.label_field) if self.label_field else None
+        label = name_of(self._find(document, self.label_field)) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
 
     def _parse(self, value: bytes | None) -> dict[str, Any]:
@@ -437,7 +438,7 @@ class JsonLabels:
         """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
         bad."""
         document = parse(value, self.rules) if not self._documents else self._documents(value)
-        label, w = document.get("label"), document.get("w", 1.0)
+        label, w = name_of(document.get("label")), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
         if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
@@ -555,6 +556,7 @@ def _usable(w: float) -> bool:
 
 
 def _id(value: Any, key: bytes | None, field: str = "id") -> str:
+    value = name_of(value)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None and key:

@@ -29,6 +29,7 @@ __all__ = [
     "SHORT",
     "check_size",
     "parse",
+    "parse_quickly",
     "plain",
     "too_deep",
 ]
@@ -41,6 +42,7 @@ DEEPEST = 128  # levels of nested objects and lists
 SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
 MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -81,6 +83,14 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RecordError("unparsable", f"expected a JSON object, got {type(document).__name__}")
     return document
+
+
+def parse_quickly(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
+    """The same as `parse`, sooner for most records."""
+    try:
+        return _decode(plain(value))
+    except (msgspec.DecodeError, RecursionError):
+        return parse(value, rules)
 
 
 def plain(value: bytes | None) -> bytes:

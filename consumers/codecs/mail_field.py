@@ -6,11 +6,9 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document
-from consumers.codecs.json_document import parse, plain
+from consumers.codecs.json_document import RULES, parse_quickly
 from consumers.mail.document import mail_document
 
 __all__ = ["MailField", "expanded", "mail_in", "strict"]
@@ -23,8 +21,8 @@ class MailField:
     ----------
     field
         The field that holds the mail.
-    parse
-        Decodes the JSON of a record.
+    rules
+        See `consumers.codecs.json_document`.
     ignored
         Headers of the mail that are no evidence.
 
@@ -35,24 +33,12 @@ class MailField:
     'hi'
     """
 
-    def __init__(
-        self,
-        field: str,
-        parse: Callable[[bytes | None], Document] = parse,
-        ignored: tuple[str, ...] = (),
-    ) -> None:
-        self._field, self._parse, self._ignored = field, parse, ignored
+    def __init__(self, field: str, rules: int = RULES, ignored: tuple[str, ...] = ()) -> None:
+        self._field, self._rules, self._ignored = field, rules, ignored
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        try:
-            document = _decode(plain(value))
-        except (msgspec.DecodeError, RecursionError):
-            document = self._parse(value)
-        return expanded(document, self._field, ignored=self._ignored)
-
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+        return expanded(parse_quickly(value, self._rules), self._field, ignored=self._ignored)
 
 
 def expanded(

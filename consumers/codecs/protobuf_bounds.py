@@ -2,7 +2,7 @@
 
 Rule: a message in another one has a value for each of its fields, and needs two bytes. So values
 are counted by the wire format, because the parser allocates all fields of every message. A payload
-whose length alone bounds its values is not looked at.
+is not looked at if its length bounds its values, or the number of bytes that can begin a message.
 """
 
 from __future__ import annotations
@@ -57,12 +57,16 @@ class MessageCounter:
         self._types = _types_of(file)
         of_fields = (f.values for kind in self._types.values() for f in kind.messages.values())
         self._dense = max(1.0, max(of_fields, default=0) / _LEAST)
+        self._begins = _begins(self._types)
 
     def __call__(self, name: str, payload: bytes, start: int) -> None:
         """Check the message of this type that begins at `start`."""
         kind = self._types[name]
         beyond = kind.values + (self._dense - 1.0) * (len(payload) - start)
-        if beyond > MOST_VALUES:  # otherwise the length is proof enough
+        if beyond <= MOST_VALUES:  # the length is proof enough
+            return
+        begun = sum(most * payload.count(byte, start) for byte, most in self._begins.items())
+        if kind.values + begun > MOST_VALUES:
             _count(payload, start, kind)
 
 
@@ -107,6 +111,18 @@ def _size_of(field: Any) -> int:
     if field.type in (field.TYPE_DOUBLE, field.TYPE_FIXED64, field.TYPE_SFIXED64):
         return 8
     return 4 if field.type in (field.TYPE_FLOAT, field.TYPE_FIXED32, field.TYPE_SFIXED32) else 1
+
+
+def _begins(types: Mapping[str, _Type]) -> dict[int, int]:
+    """The bytes with which a message in another one can begin, each with the most values of one:
+    the first byte of its tag, which may be longer than it needs to be."""
+    found: dict[int, int] = {}
+    for number, inside in (each for kind in types.values() for each in kind.messages.items()):
+        for tag in (number << 3 | _SIZED, number << 3 | _BEGIN):
+            more = tag & 0x7F | 0x80  # another byte follows, perhaps without need
+            for byte in {more, min(tag, more)}:
+                found[byte] = max(found.get(byte, 0), inside.values)
+    return found
 
 
 _UNKNOWN = _Type(0, {}, {})

@@ -8,7 +8,7 @@ from functools import partial
 
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.format import Document, WireFormat
-from consumers.codecs.json_document import parse
+from consumers.codecs.json_document import parse_quickly
 from consumers.codecs.schemas import StoredSchema
 from consumers.mail.fields import FAULTS
 from consumers.mail.later import IGNORED, ignored_in
@@ -71,7 +71,7 @@ class JsonDocuments:
 
     def __call__(self, value: bytes | None) -> Document:
         """The document of a record. RecordError if it cannot be decoded."""
-        return self._expanded(parse(value, self._rules))
+        return self._expanded(parse_quickly(value, self._rules))
 
 
 def reading(wire: WireFormat, parser: Mapping[str, str]) -> WireFormat:

@@ -20,6 +20,7 @@ from consumers.commands.source import (
     QuoteOption,
     SepOption,
     opened,
+    say_unit,
     types_of,
 )
 
@@ -68,7 +69,10 @@ LabelOption = Annotated[
     str | None, typer.Option("--label", metavar="F", help="Field with the label.")
 ]
 TimeOption = Annotated[
-    str | None, typer.Option("--time-field", metavar="F", help="Field with the time of a record.")
+    str | None,
+    typer.Option(
+        "--time-field", metavar="F", help="Field with the time; at:us names its unit too."
+    ),
 ]
 LabelTimeOption = Annotated[
     str | None,
@@ -241,6 +245,8 @@ def _reading(
     options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
     id_field, label, time_field, label_time = fields
     kinds = types_of(types, opened(source, *how))
+    if time_field is not None:
+        say_unit(opened(source, *how).records(kinds), time_field)
     return Reading(id_field, label, time_field, label_time, place, kinds, options)
 
 

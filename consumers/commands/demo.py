@@ -182,7 +182,7 @@ def perform(
     from consumers.commands.run import make_own_topics, stopping
     from consumers.demo.picture import PictureListener
     from consumers.service.runner import Runner
-    from consumers.service.warm_up import compile_kernels
+    from consumers.service.warm_up import begin_kernels
     from consumers.transports import open_log
 
     config, stop = plan.config, threading.Event()
@@ -208,7 +208,7 @@ def perform(
                 if show is not None and address is not None:
                     show(f"{address}/")
                 _introduce(plan)
-                compile_kernels(config, typer.echo)
+                begin_kernels(config, typer.echo)
                 if not seconds:
                     _send_all(plan, log, stop)
                 with _drawn(watch, live=live), _feeding(plan, stop, seconds):

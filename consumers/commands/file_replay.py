@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.source import types_of
+from consumers.commands.source import say_unit, types_of
 from consumers.commands.survey import Survey, survey
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def replay_file(
         One of the entrants failed.
     """
     from consumers.base.errors import ConfigError
-    from consumers.base.fields import field_of, timestamp_ms
+    from consumers.base.fields import time_of
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, parse_delay
 
@@ -135,6 +135,7 @@ def replay_file(
     feed = _Feed(
         asked.source, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts
     )
+    say_unit(feed.records(), asked.time_field)
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
     late = late_labels(
         config, label=asked.label, delay=delay, reporter=asked.reporter, fields=fields
@@ -146,7 +147,7 @@ def replay_file(
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
         # This needs all records in memory.
-        ordered = sorted(read(), key=lambda record: timestamp_ms(field_of(record, time_field)))
+        ordered = sorted(read(), key=lambda record: time_of(record, time_field))
         read = partial(iter, ordered)
 
     schema = _schema(config, feed, read())

@@ -14,6 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
+from consumers.base.fields import name_of, unit_of
 from consumers.base.missing import MISSING
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
@@ -284,9 +285,10 @@ def _look(
     from consumers.commands.meter import metered
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
-    from consumers.service.warm_up import announced
+    from consumers.service.warm_up import WAITS, announced
     from consumers.telemetry.guessing import CHECKS, finding
     from stream.data.schema import Schema
+    from stream.kernel.tiers import machine_first
 
     arrivals, how = _arrivals(looked, id_field, asked)
     if arrivals is None:
@@ -295,7 +297,7 @@ def _look(
     with metered("fields checked") as progress:
         of = (fields, looked.records, arrivals.labels, name, progress)
         found = pitfalls(*of, missing=asked.texts)
-    with announced(say), metered("predictions scored") as progress:
+    with announced(say, note=WAITS), machine_first(), metered("predictions scored") as progress:
         schema = Schema.of(**{f.name: f.kind for f in fields if f.kind is not None})
         given = (looked.records, schema, arrivals, choice)
         look = compared(
@@ -364,7 +366,7 @@ def _id(
         if found:
             return ID, f"no field {ID!r}; --id-field {quoted(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
-    values = [_at(record, wanted) for record in records]
+    values = [name_of(_at(record, wanted)) for record in records]
     there = [value for value in values if value is not None]
     if wanted == label:
         raise ConfigError(f"--id-field and --label are both {label!r}; name two fields")
@@ -447,7 +449,9 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             "so labels would be late"
         )
         return None
-    typer.echo(f"time {name}: every value is a time; `produce --time-field` takes it")
+    unit = unit_of(records[0].get(name))
+    read = "" if unit is None else f" in {unit}"
+    typer.echo(f"time {name}: every value is a time{read}; `produce --time-field {name}` uses it")
     return name
 
 

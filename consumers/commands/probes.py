@@ -203,10 +203,16 @@ def _room(directory: Path, what: str, needed: int, report: Report) -> None:
 
 def probe_kernels(config: Config, report: Report) -> None:
     """Whether the first start has to compile. The first kernel that is missing ends the look."""
-    from consumers.service.warm_up import CompilationStopped, compile_kernels
+    from consumers.service.warm_up import (
+        CompilationStopped,
+        compile_kernels,
+        missing_kernels,
+    )
 
     try:
-        compile_kernels(config, lambda line: None, stopped=lambda: True)
+        missing = missing_kernels(config)
+        if not missing:
+            compile_kernels(config, lambda line: None, stopped=lambda: True)
     except CompilationStopped:
         report.note(
             "kernels",
@@ -216,4 +222,11 @@ def probe_kernels(config: Config, report: Report) -> None:
     except HeadwaterError as error:
         report.wrong("kernels", str(error))
     else:
-        report.fine("kernels", "compiled")
+        if missing:
+            report.note(
+                "kernels",
+                f"{missing} are not compiled yet: the first start compiles them in the background, "
+                "and predicts more slowly for about a minute",
+            )
+        else:
+            report.fine("kernels", "compiled")

@@ -28,6 +28,7 @@ from consumers.commands.source import (
     QuoteOption,
     SepOption,
     opened,
+    say_unit,
     types_of,
 )
 from consumers.commands.survey import Survey, survey
@@ -66,7 +67,9 @@ Delay = Annotated[
 ]
 TimeField = Annotated[
     str | None,
-    typer.Option("--time-field", metavar="F", help="Field with the time (ISO 8601, epoch s, ms)."),
+    typer.Option(
+        "--time-field", metavar="F", help="Field with the time; at:us names its unit too."
+    ),
 ]
 Types = Annotated[
     list[str] | None,
@@ -318,6 +321,7 @@ class RecordsToWrite:
 
 def survey_of(feed: RecordsToWrite) -> Survey:
     """The survey of the records to write, each of which fits its schema."""
+    say_unit(feed.records(), feed.time_field)
     found = survey(feed.records(), str(feed.source), feed.labels, feed.time_field, feed.id_field)
     if feed.translator is not None:
         _check_schema(feed)
@@ -336,13 +340,13 @@ def _check_schema(feed: RecordsToWrite) -> None:
 
 def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
     """Write all records, then report the counts, also after Ctrl-C."""
-    from consumers.base.fields import field_of, timestamp_ms
+    from consumers.base.fields import time_of
     from consumers.offline.feed import due_seconds, step_ms, timed, trailing_labels
 
     records: Iterable[Mapping[str, object]] = feed.records()
     if not found.in_order and feed.time_field is not None:
         name = feed.time_field  # this needs all records in memory
-        records = sorted(records, key=lambda record: timestamp_ms(field_of(record, name)))
+        records = sorted(records, key=lambda record: time_of(record, name))
     first = _held(log, feed.topic) if found.without_id else 0
     start = time.time_ns() // 1_000_000
     if rate is None:

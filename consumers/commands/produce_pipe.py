@@ -12,38 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-import msgspec
-
-from consumers.base.converter import Converter
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import field_of, time_of
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
+from consumers.commands.envelopes import opened, outgoing
 from consumers.commands.wire import in_format
 from consumers.files.pipe import Pipe
-from consumers.offline.feed import encoded, id_of
+from consumers.offline.feed import id_of
 from consumers.schemas.translate import Translator
 from consumers.transports.positions import Positions
 from consumers.transports.protocol import Log
 
-__all__ = ["Envelope", "moments", "pour", "unwrapped"]
+__all__ = ["moments", "pour", "unwrapped"]
 
 Source = tuple[int, int]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Envelope(msgspec.Struct):
-    """A line of `tail --envelope`. Its headers are not written."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    value: dict[str, Any]
-    key: str | None = None
-
-
-_envelope = Converter(Envelope)
 
 
 def unwrapped(
@@ -53,14 +37,17 @@ def unwrapped(
     resumed: Positions | None,
     translator: Translator | None = None,
 ) -> Iterator[tuple[Outgoing, Source]]:
-    """The records in envelopes, with the same timestamps, and where they come from.
+    """The records in envelopes, with the same timestamps and headers, and where they come from.
+
+    Each record that a topic can hold is written, also one that no service can use, so that a copy
+    never stops at it.
 
     Parameters
     ----------
     topic
         Where they are written.
     id_field
-        The field with the id, which is the key; without it, the key stays.
+        The field with the id, which is the key of an object; without it, the key stays.
     resumed
         The positions that they advance.
     translator
@@ -69,7 +56,7 @@ def unwrapped(
     Raises
     ------
     ConfigError
-        A line is no envelope, has no id, or comes from another topic than the positions.
+        A line is no envelope, or comes from another topic than the positions.
 
     Examples
     --------
@@ -80,8 +67,9 @@ def unwrapped(
     """
     for number, record in enumerate(records, 1):
         try:
-            found = _envelope(record)
-        except msgspec.ValidationError as error:
+            found = opened(record)
+            out = outgoing(found, topic)
+        except ValueError as error:
             raise ConfigError(
                 f"standard input: record {number} is no line of `tail --envelope` ({error}); keep "
                 "topic, partition, offset, timestamp and value"
@@ -91,16 +79,11 @@ def unwrapped(
                 f"standard input: record {number} comes from {found.topic!r}, but the positions of "
                 f"--resume are those of {resumed.topic!r}; use the same FILE for tail and produce"
             )
-        key = found.key
-        if field_of(found.value, id_field) is not None:
-            key = str(id_of(number - 1, found.value, id_field))
-        if key is None:
-            raise ConfigError(
-                f"standard input: record {number} has neither a key nor a field {id_field!r}; name "
-                "the field with the id by --id-field"
-            )
-        out = Outgoing(topic, key.encode("utf-8", "replace"), encoded(found.value), found.timestamp)
-        (out,) = in_format(translator, [out])
+        if isinstance(found.value, dict):
+            if field_of(found.value, id_field) is not None:
+                key = str(id_of(number - 1, found.value, id_field))
+                out = out._replace(key=key.encode("utf-8", "replace"))
+            (out,) = in_format(translator, [out])
         yield out, (found.partition, found.offset)
 
 
@@ -114,7 +97,7 @@ def moments(time_field: str | None) -> Callable[[int, Mapping[str, object]], int
             last = max(last, time.time_ns() // 1_000_000)
             return last
         try:
-            return timestamp_ms(field_of(record, time_field))
+            return time_of(record, time_field)
         except ValueError as error:
             where = f"standard input: record {index + 1}, field {time_field!r}"
             raise ConfigError(f"{where}: {error}") from None

@@ -118,7 +118,7 @@ def _serve(
     from consumers.cluster.orphans import end_orphans
     from consumers.config.log import log_of
     from consumers.service.partitioning import check_partitioning
-    from consumers.service.warm_up import CompilationStopped, compile_kernels
+    from consumers.service.warm_up import CompilationStopped, begin_kernels
     from consumers.shard.models import build, build_model
     from consumers.telemetry.supervisor import notifying
 
@@ -152,24 +152,23 @@ def _serve(
         if address:
             log.info("live page on %s, metrics on %s/metrics", address, address)
         try:
-            compile_kernels(config, compiling, stop.is_set)
+            begin_kernels(config, compiling, stop.is_set)
+            serving.detail = ""
+            # Draining ends, so it needs no standby.
+            ours = drain or where != (None, None)
+            names = config.name, config.journal_topic, config.scale.standbys
+            member = None if ours else transport.member(*names)
+            first: Any = {"new_journal": new_journal, "decision": decision}
+            if member is None:
+                fleet = _fleet(config, stop, numbers, processes, drain=drain, **first)
+                serving.begin(fleet)
+                fleet.run()
+            else:
+                group = ShardGroup(config, opened, member, stop, **first)
+                serving.begin(group, group.followed_feeds)
+                group.run()
         except CompilationStopped:
             log.info("stopped while compiling kernels, before anything was consumed")
-            return
-        serving.detail = ""
-        # Draining ends, so it needs no standby.
-        ours = drain or where != (None, None)
-        followers = config.scale.standbys
-        member = None if ours else transport.member(config.name, config.journal_topic, followers)
-        first: Any = {"new_journal": new_journal, "decision": decision}
-        if member is None:
-            fleet = _fleet(config, stop, numbers, processes, drain=drain, **first)
-            serving.begin(fleet)
-            fleet.run()
-        else:
-            group = ShardGroup(config, opened, member, stop, **first)
-            serving.begin(group, group.followed_feeds)
-            group.run()
 
 
 def _configured(file: Path) -> Config:

@@ -154,9 +154,9 @@ def of_topic(
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:
     """The id of a record as text: that of its field, else its key."""
-    from consumers.base.fields import field_of
+    from consumers.base.fields import field_of, name_of
 
-    value = field_of(record, field)
+    value = name_of(field_of(record, field))
     if value is not None:
         return str(value)
     return None if key is None else key.decode("utf-8", "replace")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +21,7 @@ __all__ = [
     "SepOption",
     "flags",
     "opened",
+    "say_unit",
     "types_of",
 ]
 
@@ -108,3 +109,16 @@ def types_of(pairs: Sequence[str], source: FileSource) -> dict[str, str]:
             f"{source}: --types is for CSV only, because {source.format.title} has types; remove it"
         )
     return kinds
+
+
+def say_unit(records: Iterable[Mapping[str, object]], time_field: str | None) -> None:
+    """Say which unit the numbers of a field of time have, where the first one alone says it and it
+    is not the one of most programs."""
+    from consumers.base.fields import TimeField, field_of, unit_of
+
+    name, unit = (None, None) if time_field is None else TimeField.of(time_field)
+    first = None if name is None else next((field_of(record, name) for record in records), None)
+    if unit is None and (found := unit_of(first)) in ("us", "ns"):
+        typer.echo(
+            f"time {name}: read in {found}; --time-field {name}:s names another unit", err=True
+        )

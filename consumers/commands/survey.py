@@ -42,7 +42,7 @@ def survey(
     ConfigError
         No records, no labels, or an invalid time or id; the message names `origin`.
     """
-    from consumers.base.fields import field_of, timestamp_ms
+    from consumers.base.fields import field_of, time_of
     from consumers.offline.feed import id_of
 
     found = Survey()
@@ -64,7 +64,7 @@ def survey(
                     names.update(record)
             if time_field is not None:
                 try:
-                    timestamp = timestamp_ms(field_of(record, time_field))
+                    timestamp = time_of(record, time_field)
                 except ValueError as error:
                     where = f"{origin}: record {found.records}, field {time_field!r}"
                     raise ConfigError(f"{where}: {error}") from None

@@ -6,18 +6,16 @@ the usual ways to end it, not errors.
 
 from __future__ import annotations
 
-import json
-import re
 import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.commands.envelopes import enveloped, text
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 from consumers.transports.positions import Positions, initial_positions
 
@@ -25,11 +23,9 @@ if TYPE_CHECKING:
     from consumers.base.records import Partition, Record
     from consumers.transports.protocol import Log
 
-__all__ = ["envelope", "tail", "text", "up_to_now"]
+__all__ = ["tail", "up_to_now"]
 
 POLL_SECONDS = 0.1  # shorter delays are not visible
-# Codes that move the cursor, colour or clear; not tabs and line ends, which JSON can have.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
 def tail(
@@ -119,7 +115,7 @@ def _lines(config: Path | None, *, as_envelope: bool) -> Callable[[Record], str]
             if rows is not None:
                 return "\n".join(map(text, rows))
             record = record._replace(value=translator.as_json(record.value))
-        return envelope(record) if as_envelope else text(record.value)
+        return enveloped(record) if as_envelope else text(record.value)
 
     return line
 
@@ -177,44 +173,6 @@ def _check_options(*, follow: bool, drain: bool, resume: Path | None, advance: b
         raise ConfigError("expected --resume FILE with --no-advance; add it")
     if sys.__stdout__ is None:  # closed before the start: nobody reads, so no position may advance
         raise BrokenPipeError
-
-
-def text(value: bytes | None) -> str:
-    """Bytes as text, with other bytes than UTF-8 and terminal codes escaped; `null` for None.
-
-    Examples
-    --------
-    >>> text("né".encode()), text(b"\\xff!"), text(None), text(b"\\x1b[31mred")
-    ('né', '\\\\xff!', 'null', '\\\\x1b[31mred')
-    """
-    if value is None:
-        return "null"
-    shown = value.decode(errors="backslashreplace")
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", shown)
-
-
-def envelope(record: Record) -> str:
-    """A record with its metadata, as one line of JSON.
-
-    Examples
-    --------
-    >>> from consumers.base.records import Record
-    >>> envelope(Record("visits", 0, 7, 1000, b"a", b'{"x": 1}'))
-    '{"topic":"visits","partition":0,"offset":7,"timestamp":1000,"key":"a","headers":[],"value":{"x":1}}'
-    """
-    import msgspec
-
-    value: object = text(record.value)
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # else it stays text
-        value = msgspec.json.decode(record.value or b"null")
-    shown = {
-        **record._asdict(),
-        "key": None if record.key is None else text(record.key),
-        "headers": [[name, text(header)] for name, header in record.headers],
-    }
-    del shown["value"]  # added last
-    line = json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)  # only strings have them
 
 
 def _check_topic(log: Log, url: str, topic: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
+from consumers.base.fields import name_of
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
 from consumers.mail.fields import FIELDS
@@ -42,6 +43,7 @@ SAMPLE_SIZE = 500  # estimates a share to ±4 %, and takes milliseconds to read
 FEWEST_BINARY = 20  # of the rarer of 0 and 1: if a seventh of them were 2, one would be seen
 FEW_DISTINCT = 10  # values that a category can have in a sample of any size
 TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
+EXACT = 1 << 53  # from here on a number of a field loses the last digits of an integer
 RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
 
 AS_TEXT = '; declared "text" its words would be learned'
@@ -182,6 +184,9 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
     """
     missing = sum(v is None or v != v for v in values)
     values = [v for v in values if v is not None and v == v]
+    names = [name_of(v) for v in values]
+    if not any(isinstance(name, float) for name in names):  # or they are measurements
+        values = names
     wrong = [v for v in values if not isinstance(v, str | int)]
     if wrong and len(wrong) * 2 >= len(values):
         raise ConfigError(_no_class(label, wrong, where))
@@ -239,9 +244,7 @@ def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:
 def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
     """Raise the error for values that cannot be labels, with what to do."""
     do = "name a field that holds classes"
-    if all(isinstance(v, float) and v.is_integer() for v in wrong):
-        do = "write 1 for 1.0"
-    elif all(isinstance(v, float) for v in wrong):
+    if all(isinstance(v, float) for v in wrong):
         do = RANGES
     shown = repr(wrong[0])
     shown = shown if len(shown) <= 40 else shown[:39] + "…"
@@ -422,7 +425,14 @@ def _kind(
         return None, "named like a time and rising from record to record"
     if _refers(name, values, numbers):
         return _reference_kind(values)
-    return _number_kind(values, numbers, truths)
+    beyond = sum(isinstance(v, int) and abs(v) > EXACT for v in numbers)
+    if beyond == len(values) == len(set(values)) and beyond >= FEW_RECORDS:
+        return (
+            None,
+            f"{beyond:,} of {beyond:,} values distinct, and of more digits than a number has",
+        )
+    kind, why = _number_kind(values, numbers, truths)
+    return kind, why + (f"; {beyond:,} lose digits beyond 2^53, as ids would" if beyond else "")
 
 
 def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> tuple[Kind, str]:

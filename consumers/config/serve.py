@@ -59,7 +59,7 @@ class ServeConfig(Section):
     max_age: Duration = Field(
         default="1s",
         description="How old the model of an answer may be. Default 1s. The loop copies its model "
-        "for this at most twice in this time, and for at most 2 % of its time, so a large model "
+        "for this at most twice in this time, and for at most 2 % of a processor, so a large model "
         "may be older, unless `port` is set; each answer has its age.",
     )
     max_body_bytes: int = Field(

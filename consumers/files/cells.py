@@ -17,13 +17,12 @@ from consumers.base.missing import is_missing
 
 __all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "is_number", "value_of", "values_of"]
 
-LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
-SHORT_INTEGER = 10 ** (LONGEST_INTEGER - 1)  # below it, with a sign, integers are short enough
+LONGEST_INTEGER = 300  # digits: ids keep all of theirs; longer ones are no number of any field
 FEW_WORDS = 3  # distinct texts among numbers that may mean "no value"
 MANY_NUMBERS = 32  # distinct ones, with which a column is no category
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_WHOLE = re.compile(r"([+-]?\d+)(?:\.0*)?", re.ASCII)
+_WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
@@ -65,7 +64,7 @@ def guessed(cells: Sequence[str], separator: str = ",") -> Convert:
 
 def guessed_name(cells: Sequence[str]) -> Convert:
     """The converter of a column of ids or labels: 1.0 is the integer 1, as pandas writes it beside
-    empty cells, and `5 %` is a name.
+    empty cells; `5 %` and `+49171` are names.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def guessed_name(cells: Sequence[str]) -> Convert:
         return _truth
     if cells and all(_whole(cell) is not cell for cell in cells):
         return _whole
-    return _plain_number if all(_is_plain(cell) for cell in cells) else _text
+    return _plain_number if all(map(_is_plain, cells)) and "+" not in "".join(cells) else _text
 
 
 def _numbers_and_words(cells: Sequence[str]) -> bool:
@@ -123,7 +122,7 @@ def _number(cell: str) -> object:
 def _whole(cell: str) -> object:
     """The integer in a cell, also where it is written as a decimal number."""
     found = _WHOLE.fullmatch(cell)
-    if found is None or len(found[1]) > LONGEST_INTEGER or _LEADING_ZERO.match(cell):
+    if found is None or len(found[1]) > LONGEST_INTEGER:
         return cell
     return int(found[1])
 
@@ -199,9 +198,10 @@ def values_of(
 
 def _json_numbers(cells: Sequence[str], *, whole: bool) -> list[object] | None:
     """The cells as numbers, None if one of them is no number as in JSON: then it may still be one
-    for a converter. JSON's numbers are read alike by all converters of numbers, if they fit.
+    for a converter. JSON's numbers are read alike by all converters of numbers, unless they are
+    longer than an integer may be.
 
-    `whole`: None too if one is no integer, or has spaces around it.
+    `whole`: None too if one is no integer, is -0, or has spaces around it.
     """
     try:
         numbers = msgspec.json.decode(f"[{','.join(cells)}]".encode())
@@ -210,10 +210,9 @@ def _json_numbers(cells: Sequence[str], *, whole: bool) -> list[object] | None:
     kinds = set(map(type, numbers))
     if len(numbers) != len(cells) or not kinds <= ({int} if whole else {int, float}):
         return None
-    if whole and any(map(str.isspace, "".join(cells))):
+    if whole and ("-0" in cells or any(map(str.isspace, "".join(cells)))):
         return None
-    fits = int not in kinds or max(map(abs, numbers)) < SHORT_INTEGER
-    return numbers if fits else None
+    return numbers if max(map(len, cells), default=0) <= LONGEST_INTEGER else None
 
 
 @cache

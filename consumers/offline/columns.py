@@ -15,6 +15,7 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.fields import TimeField, timestamp_ms
 from consumers.base.records import Batch, Partition
 from consumers.codecs.arrow.plain import PlainBatch
 from consumers.codecs.columns import ColumnRecords
@@ -97,12 +98,23 @@ class ColumnFeed(ABC):
         limit: int | None = None,
     ) -> None:
         self._schema, self._topic, self._labels = schema, topic, labels
-        self._id_field, self._time_field, self._limit = id_field, time_field, limit
+        self._id_field, self._limit = id_field, limit
+        time = None if time_field is None else TimeField.of(time_field)
+        self._time_field = None if time is None else time.name
+        self._unit = None if time is None else time.unit
         self._label_field = label_field if labels is None else labels.field
 
     @abstractmethod
     def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
         """The observations, at most so many at a time; None for some that are not plain."""
+
+    def _times(self, values: Sequence[object]) -> Times | None:
+        """The timestamps of these values of the field of time; None if one of them is no time."""
+        try:
+            times = [timestamp_ms(value, self._unit) for value in values]
+        except ValueError:
+            return None
+        return np.array(times, dtype=np.int64)
 
     def _encoded(self, record: Mapping[str, object], number: int) -> bytes:
         """An observation as it would be written to a topic, with this number if it has no id."""

@@ -16,7 +16,7 @@ from itertools import chain, islice, repeat
 from typing import Final, NamedTuple
 
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, timestamp_ms
+from consumers.base.fields import TimeField, field_of, name_of, time_of
 from consumers.base.records import Outgoing
 from consumers.codecs.encoded import encoded, encoded_many
 from consumers.config.units import duration_ms
@@ -276,7 +276,7 @@ def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -
     ConfigError
         The value is neither text nor an integer.
     """
-    found = field_of(record, name)
+    found = name_of(field_of(record, name))
     if found is None:
         return str(first + index)
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
@@ -320,6 +320,7 @@ def label_records(
     [{'id': 7, 'label': 'yes'}]
     """
     field = label or "label"
+    beside = ["w"] if time_field is None else ["w", TimeField.of(time_field).name]
     names: dict[str, None] = {}
     found = False
     for number, record in enumerate(records, 1):
@@ -329,7 +330,7 @@ def label_records(
         if value is None:
             continue
         found = True
-        given = (field_of(record, name) for name in ids)
+        given = (name_of(field_of(record, name)) for name in ids)
         id_ = next((each for each in given if each is not None), None)
         if id_ is None:
             raise ConfigError(
@@ -337,7 +338,7 @@ def label_records(
                 f"{' or '.join(map(repr, ids))}; name the field of its observation's id with "
                 "--id-field"
             )
-        rest = {name: field_of(record, name) for name in ("w", time_field) if name is not None}
+        rest = {name: field_of(record, name) for name in beside}
         kept = {name: value for name, value in rest.items() if value is not None}
         named = {} if reporter is None else reporter.of(record)
         yield {"id": id_, "label": value, **kept, **named}
@@ -360,7 +361,7 @@ def _moments(
     def moment(index: int, record: Mapping[str, object]) -> int:
         nonlocal latest
         try:
-            timestamp = timestamp_ms(field_of(record, time_field))
+            timestamp = time_of(record, time_field)
         except ValueError as error:
             raise ConfigError(f"record {index + 1}, field {time_field!r}: {error}") from None
         if timestamp < latest:

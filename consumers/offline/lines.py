@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from consumers.base.fields import timestamp_ms
 from consumers.codecs.arrow.plain import PlainBatch
 from consumers.codecs.blocks import ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD
 from consumers.files.formats.jsonl import JsonlReader
-from consumers.offline.columns import ColumnFeed, Piece, Times
+from consumers.offline.columns import ColumnFeed, Piece
 from stream.data.schema import Schema
 
 __all__ = ["LineFeed"]
@@ -57,7 +56,9 @@ class LineFeed(ColumnFeed):
         n = len(lines)
         block = self._blocks.read([b"%d" % i for i in range(first, first + n)], lines)
         whole = block.whole
-        times = np.arange(first, first + n) if self._time_field is None else _times(block.times)
+        times = (
+            np.arange(first, first + n) if self._time_field is None else self._times(block.times)
+        )
         if block.left or times is None or (whole.any() and not whole.all()):
             return None
 
@@ -66,11 +67,3 @@ class LineFeed(ColumnFeed):
 
         columns = PlainBatch(block.rows, block.ids, block.labels, whole=bool(whole.any()))
         return Piece(columns, block.ids, times, first, encode)
-
-
-def _times(values: Sequence[object]) -> Times | None:
-    """The timestamps; None if one of them is not a time."""
-    try:
-        return np.array([timestamp_ms(value) for value in values], dtype=np.int64)
-    except ValueError:
-        return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from stream.evaluate.offline import Chunk, chunks
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.quality import MOST, QualityView
 from stream.join.join import LabelJoin
+from stream.kernel.tiers import collected
 
 __all__ = ["Arrivals", "Look", "ModelScore", "compared", "models"]
 
@@ -224,6 +226,10 @@ def compared(
     rows, kept = _usable(records, codec, list(configs.values()))
     parts = _parts(kept, arrivals)
     scores: list[ModelScore] = []
+    with collected(wait=True):
+        for config in configs.values():
+            with suppress(ConfigError):  # as below
+                _machine(config, schema, rows).process(*_first(rows))
     for n, (name, config) in enumerate(configs.items()):
         done = len(kept) * n
         total = len(kept) * len(names)
@@ -317,7 +323,6 @@ def _scored(
 ) -> ModelScore | None:
     """The scores of one model; None if its memory does not suffice for these fields."""
     try:
-        _machine(config, schema, rows).process(*_first(rows))  # compiles its kernels
         machine = _machine(config, schema, rows)
     except ConfigError:
         return None

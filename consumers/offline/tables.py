@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from consumers.base.fields import timestamp_ms
 from consumers.codecs.arrow.plain import PlainColumns
 from consumers.files.tables import TableReader
 from consumers.offline.columns import ColumnFeed, Piece, Times
@@ -50,7 +49,7 @@ class TableFeed(ColumnFeed):
 
     def _piece(self, table: TableReader, batch: Any, first: int, row: int) -> Piece | None:
         columns = self._columns.convert(batch)
-        times = None if columns is None else self._times(table, batch, first, row)
+        times = None if columns is None else self._times_of(table, batch, first, row)
         if columns is None or times is None:
             return None
         ids = columns.ids
@@ -63,18 +62,14 @@ class TableFeed(ColumnFeed):
 
         return Piece(columns, ids, times, first, encode)
 
-    def _times(self, table: TableReader, batch: Any, first: int, row: int) -> Times | None:
+    def _times_of(self, table: TableReader, batch: Any, first: int, row: int) -> Times | None:
         """The timestamps; None if one of them is not a time."""
         name = self._time_field
         if name is None:
             return np.arange(first, first + len(batch))
         if name not in batch.schema.names:
             return None
-        try:
-            found = table.values(name, batch.column(name), row)
-            return np.array([timestamp_ms(value) for value in found], dtype=np.int64)
-        except ValueError:
-            return None
+        return self._times(table.values(name, batch.column(name), row))
 
 
 def _cut(batch: Any, max_rows: int | None) -> Iterator[Any]:

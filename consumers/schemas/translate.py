@@ -87,8 +87,7 @@ class Translator:
 
         Once a minute one call asks whether there is a newer schema; the others do not wait for it.
         """
-        raw = self._raw is not None and topic == self._observations
-        return raw or self._registry is None or topic in self._writers
+        return self._registry is None or topic in self._writers
 
     def document(self, value: bytes | None) -> Document:
         """The document of an observation; with schemas, of any record.

@@ -10,8 +10,13 @@ from consumers.config import Config
 from consumers.config.sections import CommitConfig
 from consumers.service.live import LiveShard
 from consumers.shard.shard import Shard
+from stream.kernel.tiers import interpreting
 
-__all__ = ["SnapshotDue", "commit_size"]
+__all__ = ["InterpretedPace", "SnapshotDue", "commit_size"]
+
+MOST_INTERPRETED = 50  # records of a commit
+FIRST_INTERPRETED = 10
+INTERPRETED_SECONDS = 0.25  # of a commit
 
 
 def commit_size(
@@ -33,6 +38,26 @@ def commit_size(
     waiting = sum(max(0, end - shard.positions.get(p, end)) for p, end in ends.items())
     size = max(commit.usual_records, min(waiting, commit.most_records(len(shard.positions))))
     return min(size, shard.records_within(max_bytes))
+
+
+class InterpretedPace:
+    """Fewer records in a commit while kernels run as Python.
+
+    It ends long before its transaction does, and soon after Ctrl-C. A record takes some
+    milliseconds then, or seconds if it is compared with thousands.
+    """
+
+    def __init__(self) -> None:
+        self._most = FIRST_INTERPRETED
+
+    def within(self, size: int) -> int:
+        """The size of the next commit."""
+        return min(size, self._most) if interpreting() else size
+
+    def took(self, records: int, seconds: float) -> None:
+        """The last commit."""
+        fit = int(INTERPRETED_SECONDS * records / seconds) if seconds else MOST_INTERPRETED
+        self._most = max(1, min(fit, 2 * self._most, MOST_INTERPRETED))
 
 
 class SnapshotDue:

@@ -69,6 +69,7 @@ def replay(
         Called before each journal record. When it returns True, the shard stays where it is.
     """
     total = live.replayed + ahead.records
+    progress(live.replayed, total)
     for _ in steps(log, found, live, end, ahead, enough=enough):
         progress(live.replayed, total)
 

@@ -48,10 +48,11 @@ from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
 from consumers.service.ownership import Ownership
-from consumers.service.pace import SnapshotDue, commit_size
+from consumers.service.pace import InterpretedPace, SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
+from consumers.service.warm_up import wait_for_kernels, with_kernels
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView, Subscriber
 from consumers.snapshots.format import SnapshotInfo
@@ -64,6 +65,7 @@ from consumers.telemetry.guessing import GuessMonitor
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.status_feed import StatusFeed
+from stream.kernel.tiers import MANY
 
 __all__ = ["Runner"]
 
@@ -163,7 +165,7 @@ class Runner:
             )
         if now.looping and (doubt := self._ownership.doubt):
             return Health("starting", doubt)
-        return now
+        return with_kernels(now)
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
         """The content of the web pages."""
@@ -233,8 +235,7 @@ class Runner:
         self._health = Health("stopped")
 
     def _committed(self) -> int | None:
-        view = self._view
-        return None if view is None else view.observations + sum(view.labels.values())
+        return None if self._view is None else self._view.records
 
     def _life(self) -> bool:
         """From fencing to the clean stop of an owner. True if partitions were added."""
@@ -371,6 +372,8 @@ class Runner:
     def _replaying(self, done: int, total: int) -> None:
         reach("mid_replay")
         self._telemetry.replay_remaining(total - done)
+        if total - done >= MANY:
+            wait_for_kernels(self._stop.is_set, log.info)
         self._health = Health("replaying", f"{total - done} records remain")
         self._event_logger.progress("replayed %s of %s", f"{done:,}", counted(total, "record"))
 
@@ -394,9 +397,10 @@ class Runner:
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(found, live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
+        pace = InterpretedPace()
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         while not self._stop.is_set():
-            size = commit_size(self._config.commit, live.shard, found.max_bytes, ends)
+            size = pace.within(commit_size(self._config.commit, live.shard, found.max_bytes, ends))
             with self._keeping(due, live, writer):
                 batch, clock = gatherer.next(size, live.now)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
@@ -428,6 +432,7 @@ class Runner:
                 event = commit(piece, clock, skips=skips, check=absent.left)
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
+                pace.took(event.records, event.seconds)
                 self._publish(event, live, absent.committed)
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)

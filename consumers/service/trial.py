@@ -45,11 +45,16 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema
 from stream.errors import StreamError
 from stream.kernel.room import free_bytes
+from stream.kernel.tiers import VARIABLE
 
 __all__ = ["TrialProcesses", "handed", "pieces"]
 
 COMMAND = [sys.executable, "-P", "-m", "consumers.service.trial"]  # no file of its folder is run
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks, so no threads
+ENVIRONMENT = {  # it forks, so no threads
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    VARIABLE: "compiled",
+}
 REASON = "crash_poison"
 PROBE_SECONDS = 30.0  # for a search among many records, which rejects no record
 STARTS_SECONDS = 120.0  # until the process is ready; loading a model of gigabytes takes time

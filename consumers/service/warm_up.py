@@ -1,6 +1,7 @@
-"""Compile the kernels that a service runs. numba caches them on the disk of the machine.
+"""Have the kernels that a service runs as machine code, which numba caches on the disk.
 
-A package from `.ci/wheel` has their machine code, and nothing is compiled.
+A package from `.ci/wheel` has their machine code, and nothing is compiled. Else a service begins at
+once, with kernels as Python, and others wait.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import stream
 from consumers.base.cells import compile_cells
+from consumers.base.health import Health
 from consumers.codecs.blocks import compile_decoder
 from consumers.codecs.prediction_block import rehearse
 from consumers.config import Config
@@ -28,14 +30,25 @@ from stream.evaluate.key_scores import compile_key_scores, key_field
 from stream.evaluate.progressive import progressive
 from stream.join.columns import compile_join
 from stream.kernel.bundled import unused
+from stream.kernel.tiers import background, collected, waiting, way
 from stream.learner.base import WARM
 
 FOREIGN = ("river:", "python:")
 MAIL = "mail"  # the format
 COMPILING = "compiling kernels (once)"
 REPORT_SECONDS = 10.0
+WAITS = "the records wait for that, which is sooner"
 
-__all__ = ["CompilationStopped", "announced", "compile_kernels"]
+__all__ = [
+    "WAITS",
+    "CompilationStopped",
+    "announced",
+    "begin_kernels",
+    "compile_kernels",
+    "missing_kernels",
+    "wait_for_kernels",
+    "with_kernels",
+]
 
 
 class CompilationStopped(BaseException):
@@ -50,56 +63,105 @@ def compile_kernels(
 ) -> None:
     """Compile what the models and their transport run. Report that only if something is compiled.
 
-    The events of numba decide that, not the time it takes: a busy machine loads slowly.
+    For many records that is sooner than to begin at once.
 
     Parameters
     ----------
     stopped
-        Whether to end now. Called before each kernel.
+        Whether to end now.
 
     Raises
     ------
     CompilationStopped
         It was asked to end. Compiled kernels are kept.
     """
+    with announced(report, stopped, note=WAITS), collected():
+        _run_all(config)
+    wait_for_kernels(stopped)
+
+
+def begin_kernels(
+    config: Config, report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+) -> None:
+    """As `compile_kernels`, but what is not compiled yet compiles in the background afterwards."""
+    with announced(report, stopped), collected():
+        _run_all(config)
+
+
+def wait_for_kernels(
+    stopped: Callable[[], bool] = lambda: False, report: Callable[[str], None] | None = None
+) -> None:
+    """Wait until all kernels that were called are machine code; CompilationStopped as above."""
+    if not waiting():
+        return
+    if report is not None:
+        report(f"{background().progress()}; {WAITS}")
+    background().wait(stopped=stopped)
+    if background().waits:
+        raise CompilationStopped
+
+
+def missing_kernels(config: Config) -> int:
+    """How many kernels the first start would compile."""
+    if way() != "background":
+        return 0
+    with collected():
+        _run_all(config)
+        missing = waiting()
+        background().forget()
+    return missing
+
+
+def with_kernels(health: Health) -> Health:
+    """The health of a service, which says what it does beside its work."""
+    if health != Health("live") or not waiting():
+        return health
+    return Health("live", str(background().progress()))
+
+
+def _run_all(config: Config) -> None:
+    """Call each kernel of a service."""
     # What code returns may fail at this record.
     models = [config.model, *config.challenger]
     built = [build(model) for model in models if not model.type.startswith(FOREIGN)]
     ours = [learner.restarted(proven=True) for learner in built]  # a part of river may fail
-    with announced(report, stopped):
-        for learner in ours or [GaussianNB()]:
-            *_, quality = progressive([({WARM: 1.0}, "a"), ({WARM: 2.0}, "b")], learner)
-            quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
-            getattr(learner, "expert_weights", None)  # the page shows them
-            if explainable(learner):  # or the first explanation would block the loop
-                learner.explain_one({"warm": 1.0})  # on the page
-                rows = learner.rows([{"warm": 1.0}])
-                learner.run_explained(Block.of(rows, Op.PREDICT), rows, 1)  # on request
-        compile_join()
-        if any(key_field(learner) for learner in ours):
-            compile_key_scores()
-        if config.challenger:
-            compile_comparison()
-        if config.drift.detectors:
-            compile_drift()
-        if config.decision.budget is not None:
-            compile_budget(config.decision.budget)
-        rehearse()
-        transport_of(config.input.transport).warm_up()
-        compile_cells()
-        compile_decoder()
-        if config.input.mail is not None or config.input.format == MAIL:
-            read_markup("")
+    for learner in ours or [GaussianNB()]:
+        *_, quality = progressive([({WARM: 1.0}, "a"), ({WARM: 2.0}, "b")], learner)
+        quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
+        getattr(learner, "expert_weights", None)  # the page shows them
+        if explainable(learner):  # or the first explanation would block the loop
+            learner.explain_one({"warm": 1.0})  # on the page
+            rows = learner.rows([{"warm": 1.0}])
+            learner.run_explained(Block.of(rows, Op.PREDICT), rows, 1)  # on request
+    compile_join()
+    if any(key_field(learner) for learner in ours):
+        compile_key_scores()
+    if config.challenger:
+        compile_comparison()
+    if config.drift.detectors:
+        compile_drift()
+    if config.decision.budget is not None:
+        compile_budget(config.decision.budget)
+    rehearse()
+    transport_of(config.input.transport).warm_up()
+    compile_cells()
+    compile_decoder()
+    if config.input.mail is not None or config.input.format == MAIL:
+        read_markup("")
 
 
 @contextmanager
 def announced(
-    report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+    report: Callable[[str], None],
+    stopped: Callable[[], bool] = lambda: False,
+    note: str = "predictions are exact meanwhile",
 ) -> Iterator[None]:
-    """Report if a kernel is compiled in the block, why machine code of the package is not used, and
-    every 10 s that it still compiles. `stopped`: see `compile_kernels`."""
+    """Report if a kernel is compiled, why machine code of the package is not used, and every 10 s
+    that it still compiles. `stopped`: see `compile_kernels`; `note`: what happens meanwhile."""
     why = unused(Path(stream.__file__).parent)
     first = f"{COMPILING}, which takes up to a minute{why and '; '}{why}"
+    if way() == "background":
+        background().report, background().note = report, f"{note}{why and '; '}{why}"
     with _told(_Reported(report, first, stopped)):
         yield
 

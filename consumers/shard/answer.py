@@ -6,7 +6,9 @@ been the next record of the shard. It is encoded by the same encoder.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 import msgspec
@@ -33,9 +35,9 @@ from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords"]
+__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied"]
 
-SHARE = 0.02  # of the loop's time that copies may take
+SHARE = 0.02  # of a processor that copies of the loop may take
 MOST_IGNORED = 10  # names of ignored fields in an answer
 LONGEST_NAME = 100  # characters of such a name
 
@@ -51,9 +53,9 @@ class ModelCopy:
     name, kind
         Name and type of the champion, as predictions show them.
     learner
-        An empty learner with its parameters.
+        An empty learner with its parameters; without a state, one that has learned everything.
     state
-        What it has learned.
+        What it has learned; None if the learner was copied as it is (`Learner.deep_copies`).
     budget
         The state of the budget of false positives; None without one.
     learned
@@ -72,7 +74,7 @@ class ModelCopy:
     name: str
     kind: str
     learner: Learner
-    state: State
+    state: State | None
     budget: State | None
     learned: int
     labels: tuple[Label, ...]
@@ -80,6 +82,22 @@ class ModelCopy:
     position: int
     repeatable: bool = True
     schemas: tuple[tuple[int, StoredSchema], ...] = ()
+
+    def predictor(self) -> Learner:
+        """The learner, for the caller alone: its arrays are copied, as it may change them.
+        O(bytes)."""
+        if self.state is None:
+            return deepcopy(self.learner)
+        learner = self.learner.restarted(proven=True)
+        _trust(learner)
+        return learner.load_state(self.state)
+
+
+def copied(learner: Learner) -> tuple[Learner, State | None]:
+    """`learner` and `state` of a copy. O(bytes)."""
+    if learner.deep_copies:
+        return deepcopy(learner), None
+    return learner.restarted(proven=True), learner.to_state()
 
 
 class ModelCopies:
@@ -93,7 +111,10 @@ class ModelCopies:
     clock
         Seconds that never go back.
     share
-        The share of its time that the loop may spend on copies.
+        The share of a processor that copies may take.
+    spent
+        Processor seconds of the calling thread. Seconds of the clock would count the work of
+        others, and beside load a copy would be made ever less often.
 
     Attributes
     ----------
@@ -109,9 +130,15 @@ class ModelCopies:
         Whether copies are made. Switch it off where another process makes them.
     """
 
-    def __init__(self, max_age: float, clock: Callable[[], float], share: float = SHARE) -> None:
+    def __init__(
+        self,
+        max_age: float,
+        clock: Callable[[], float],
+        share: float = SHARE,
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
         self.pause, self._clock = max_age / 2, clock  # a commit may take the other half
-        self._share = share
+        self._share, self._spent = share, spent
         self._due = self.current = -np.inf
         self.newest: ModelCopy | None = None
         self.slow, self.enabled = False, True
@@ -150,8 +177,9 @@ class ModelCopies:
         if held is not None and (held.journal, held.position) == (journal, position):
             self.current = newest
         elif self.enabled and now >= self._due:
+            before = self._spent()
             self.newest = copied()
-            pause = (self._clock() - now) / self._share
+            pause = (self._spent() - before) / self._share
             self.current, self._due = newest, now + max(self.pause, pause)
             self.slow = pause > 2 * self.pause
 
@@ -178,19 +206,17 @@ class Answerer:
     Parameters
     ----------
     copy
-        The copy. Its arrays are copied once more, because a learner changes its own.
+        The copy.
 
     Notes
     -----
     Not safe for several threads: kernels use memory of the learner. Only `read` does not use the
-    learner, so one other thread may read meanwhile.
+    learner, so other threads may read meanwhile.
     """
 
     def __init__(self, copy: ModelCopy) -> None:
         self.copy = copy
-        self._learner = copy.learner.restarted(proven=True)
-        _trust(self._learner)
-        self._learner.load_state(copy.state)
+        self._learner = copy.predictor()
         self._budget = None if copy.budget is None else FalsePositiveBudget.from_state(copy.budget)
         self._decoder = copy.spec.decoder()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -32,7 +31,6 @@ from consumers.codecs.json import (
     JsonLabels,
     JsonObservations,
 )
-from consumers.codecs.json_document import parse
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
@@ -297,8 +295,7 @@ class ShardSpec:
         if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
             return refuse
         if self.mail_field is not None:
-            ignored = ignored_in(self.parser)
-            return MailField(self.mail_field, partial(parse, rules=self.codec_rules), ignored)
+            return MailField(self.mail_field, self.codec_rules, ignored_in(self.parser))
         if wire.fields is None:
             return self._documents(schemas, self.reader_schema)
         wire = reading(wire, self.parser)

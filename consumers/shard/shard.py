@@ -23,7 +23,7 @@ from consumers.codecs.json import DecodedObservations
 from consumers.codecs.order import in_order
 from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
-from consumers.shard.answer import ModelCopy
+from consumers.shard.answer import ModelCopy, copied
 from consumers.shard.batches import (
     NOTHING,
     Explained,
@@ -500,14 +500,13 @@ class Shard:
         """A copy of what the shard predicts with, at this journal position. O(bytes)."""
         learner, budget = self.champion_learner.predictor, self._machine.budget
         with self.pickling():
-            state = learner.to_state()
+            kept = copied(learner)
         saved = None if budget is None else budget.to_state()
         named, learned = self._name_and_type(self.champion), self._counts["learned"]
         return ModelCopy(
             self.spec,
             *named,
-            learner.restarted(proven=True),
-            state,
+            *kept,
             saved,
             learned,
             tuple(self._machine.join.labels.values),

@@ -431,6 +431,14 @@ METRICS = (
         process=newest,
     ),
     MetricSpec(
+        "headwater_kernels_waiting",
+        "gauge",
+        (),
+        "Kernels that run as Python until their machine code is compiled; 0 when all are machine "
+        "code.",
+        server=newest,
+    ),
+    MetricSpec(
         "headwater_http_open_pages",
         "gauge",
         (),

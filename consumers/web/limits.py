@@ -34,7 +34,7 @@ __all__ = [
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(/.*)?\Z", re.IGNORECASE | re.DOTALL)
 
 HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400 or 431
-PIECE_BYTES = 1024  # of a head, parsed one after another
+PIECE_BYTES = 1024  # of a head, parsed one after another; of a body `HEAD_BYTES`
 REQUEST_SECONDS = 10.0  # from the first byte, or the connection, to a request's end
 LINGER_SECONDS = 10.0  # for a client to end what it sends after its answer
 DRAINED_BYTES = (
@@ -65,12 +65,16 @@ class Limited(H11Protocol):
         """Parse received bytes in pieces; the timeout runs until a request is complete.
 
         h11 limits a head only while it is incomplete, so a head that arrives at once would pass
-        with any size.
+        with any size. A piece of a body may have its end, and as much of the next head as may be
+        ahead; smaller pieces take longer.
         """
         if self._lingers:
             return
-        for start in range(0, len(data), PIECE_BYTES):
-            piece = data[start : start + PIECE_BYTES]
+        start = 0
+        while start < len(data):
+            size = HEAD_BYTES if self.conn.their_state is h11.SEND_BODY else PIECE_BYTES
+            piece = data[start : start + size]
+            start += size
             if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
                 self._ahead += len(piece)
                 if self._ahead > HEAD_BYTES:

@@ -37,6 +37,7 @@ from consumers.web.scores import PERCENT
 from consumers.web.status import decoded, explained, observed, published, status, without_records
 from consumers.web.status_feed import SECONDS, StatusFeed
 from consumers.web.strongest import FeatureLists, StrongestFeatures
+from stream.kernel.tiers import waiting
 
 __all__ = ["MAX_STREAMS", "Handler", "Page", "PageCollector"]
 
@@ -310,6 +311,7 @@ class PageCollector(Collector):
         """One family per metric."""
         facts = self._page.facts
         facts.values["headwater_http_open_pages"] = self._page.open
+        facts.values["headwater_kernels_waiting"] = waiting()
         facts.values["headwater_log_lines_left_out_total"] = REPEATS.left_out
         for spec in METRICS:
             if spec.server is not None:

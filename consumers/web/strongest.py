@@ -50,11 +50,8 @@ def features_of(copy: ModelCopy, shown: Sequence[PublishedPrediction]) -> Featur
 
     A model has none if it is no `SpamScorer`, or has learned fewer than two labels.
     """
-    model = copy.learner.restarted(proven=True)
-    if not isinstance(model, SpamScorer):
-        return None
-    model.load_state(copy.state)
-    if len(model.classes) < 2:
+    model = copy.predictor() if isinstance(copy.learner, SpamScorer) else None
+    if not isinstance(model, SpamScorer) or len(model.classes) < 2:
         return None
     by_name = {named(each): each for each in model.classes}
     likely = [copy.spec.budget.label if copy.spec.budget else None, "spam", *by_name]

@@ -552,6 +552,7 @@ OPERATIONS: dict[str, list[Panel]] = {
             (f"headwater_http_open_pages{{{OF}}}", "open pages, {{instance}}"),
             a_minute("headwater_http_refused_total", "{{reason}} refused"),
             a_minute("headwater_log_lines_left_out_total", "log lines left out"),
+            (f"headwater_kernels_waiting{{{OF}}}", "kernels that compile, {{instance}}"),
         ),
         table(
             "Running",

@@ -33,9 +33,13 @@ from numba.extending import intrinsic
 from stream.kernel.bundled import bundle_of
 from stream.kernel.errors import CompilationWarning
 
-__all__ = ["callee", "machine_code", "written"]
+__all__ = ["cache_folder", "callee", "machine_code", "warn_once", "written"]
 
 COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
+NOT_KEPT = (
+    "compiling kernels, which takes seconds in each process: set NUMBA_CACHE_DIR to a folder that "
+    "can be written"
+)
 WITHIN = {"stream", "consumers", "headwater", "numba", "importlib"}
 
 # Each is given, because numba gives those that are not to what is called.
@@ -54,6 +58,11 @@ def machine_code(
     if stamp is not None and not options:
         made._kept = partial(_KernelCache, function, root, stamp)
     return made
+
+
+def cache_folder(function: Callable[..., Any]) -> str:
+    """Where machine code of the functions in this one's file is kept."""
+    return str(_OneFile(function).locator.get_cache_path())
 
 
 def callee(machine: Any) -> Any:
@@ -90,19 +99,64 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
     numba alone would also make machine code of the part itself, with a wrapper for Python, and keep
     it on disk, see decision 0078.
+
+    Attributes
+    ----------
+    absent
+        Given the types of a call for which nothing is loaded. Returns what runs the call, or None
+        to compile it in place. None: always in place.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._parts: dict[tuple[Any, ...], Any] = {}
         self._kept: Callable[[], _KernelCache] | None = None
+        self._homeless = False
+        self.absent: Callable[[Any], Any] | None = None
+
+    @property
+    def folder(self) -> str | None:
+        """Where its machine code is kept; None if it is not."""
+        with global_compiler_lock:
+            if self._kept is not None:  # made here, because most kernels are never called
+                try:
+                    self._cache = self._kept()
+                except RuntimeError:  # no folder can be written
+                    self._homeless = True
+                self._kept = None
+            kept = isinstance(self._cache, _KernelCache)
+            return str(self._cache.cache_path) if kept else None
+
+    def load(self, types: Any) -> bool:
+        """Load machine code for these types, if it was kept or brought."""
+        with global_compiler_lock:
+            if types in self.overloads:
+                return True
+            if self.folder is None:
+                return False
+            _load_arrays()
+            found = self._cache.load_overload(types, self.targetctx)
+            if found is None:
+                return False
+            self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+            self.add_overload(found)
+            return True
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        """What runs a call for whose types nothing is loaded; numba calls it then."""
+        if self.absent is None:
+            return super()._compile_for_args(*args, **kws)
+        types = tuple(map(self.typeof_pyval, args))
+        self._types_active_call.clear()
+        run = self.absent(types)
+        return super()._compile_for_args(*args, **kws) if run is None else run
 
     def compile(self, sig: Any) -> Any:
         """Compile for these types. Garbage is collected afterwards, which saves a tenth."""
         with global_compiler_lock:
             _load_arrays()
-            if self._kept is not None:  # made here, because most kernels are never called
-                self._cache, self._kept = self._kept(), None
+            if not self.load(sig) and (self.folder is not None or self._homeless):
+                warn_once(NOT_KEPT if self._homeless else COMPILING)
             collects = gc.isenabled()
             gc.disable()
             try:
@@ -196,15 +250,12 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
             data = self._bundle.load(self._index_key(sig, target_context.codegen()))
             if data is not None:
                 return self._impl.rebuild(target_context, data)
-        data = super()._load_overload(sig, target_context)
-        if data is None:
-            _warn_once()
-        return data
+        return super()._load_overload(sig, target_context)
 
 
 @cache
-def _warn_once() -> None:
-    """A process that compiles is silent for seconds.
+def warn_once(text: str) -> None:
+    """Say why this process is silent for seconds, or slow.
 
     The warning names the user's line. With a line of this package it looks like a fault of it.
     """
@@ -212,7 +263,7 @@ def _warn_once() -> None:
     while _within(frame) and frame.f_back is not None:
         frame = frame.f_back
     place = frame.f_code.co_filename, frame.f_lineno
-    warnings.warn_explicit(COMPILING, CompilationWarning, *place, _module(frame))
+    warnings.warn_explicit(text, CompilationWarning, *place, _module(frame))
 
 
 def _within(frame: FrameType) -> bool:

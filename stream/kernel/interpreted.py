@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Interpreter", "Runnable", "Twin"]
+__all__ = ["Interpreter", "Runnable", "Twin", "names_of"]
 
 
 def _by(operator: str) -> Callable[[Any, Any], Any]:
@@ -136,7 +136,7 @@ class Interpreter:
                 function.__closure__,
             )
             self._made[function] = made  # first: it may call itself
-            for name in _names(function.__code__):
+            for name in names_of(function.__code__):
                 if name in known:
                     names[name] = self._twin(known[name])
         return made
@@ -186,12 +186,12 @@ class _Module:
         return found
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def names_of(code: CodeType) -> Iterator[str]:
     """The globals that a function may use, also in its comprehensions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from names_of(constant)
 
 
 def _plain(value: Any) -> Any:

@@ -1,40 +1,58 @@
 """kernel: one function with two ways to run, as Python at once and as machine code.
 
-Rule: both ways give the same bits (decision 0139), so it never matters which one ran. Python needs
-no compiler: numba is loaded only where machine code is made or loaded.
+Rule: both ways give the same bits (decision 0139), so it never matters which one ran. Machine code
+that was kept is loaded at the first call. What was not is compiled in the background, and is Python
+until then.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import cache, cached_property, update_wrapper
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
-from threading import RLock
-from typing import Any
+from threading import RLock, local
+from typing import TYPE_CHECKING, Any
 
 from stream.kernel.bundled import source_stamp
 from stream.kernel.interpreted import Interpreter
 
+if TYPE_CHECKING:
+    from stream.kernel.background import Background
+
 __all__ = [
     "LOCK",
+    "MANY",
     "VARIABLE",
     "Intrinsic",
     "Kernel",
+    "background",
     "called",
+    "collected",
     "inlined",
+    "interpreting",
     "intrinsic",
     "kernel",
     "kernels",
+    "machine_first",
+    "waiting",
+    "way",
 ]
 
 VARIABLE = "HEADWATER_KERNELS"
-WAYS = ("compiled", "interpreted", "checked")
+WAYS = ("background", "compiled", "interpreted", "checked")
+BESIDE = (
+    "compiling kernels in the background, which takes up to a minute; results are exact meanwhile, "
+    "and slower"
+)
+MANY = 200  # records: to wait for machine code is sooner, also if each is a mail
 # Machine code keeps all other threads out, and threads that predict with one learner share scratch.
 # So while one kernel is interpreted, no other one runs.
 LOCK = RLock()
-_interpreting = False
+_mixed = False  # some kernels are machine code, and others are not yet: each takes the lock
+_patience = local()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -63,8 +81,11 @@ def intrinsic(twin: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     return lambda function: Intrinsic(function, twin)
 
 
-class Kernel:
+class Kernel(partial[Any]):
     """A kernel. What another kernel calls becomes a part of that kernel's machine code.
+
+    It is a `partial` because a call of one costs nothing beside that of its function, which changes
+    with the way to run.
 
     Parameters
     ----------
@@ -77,23 +98,27 @@ class Kernel:
     ----------
     py_func
         The function.
-    run
-        What a call runs. The first call decides it.
     """
+
+    def __new__(cls, function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
+        """The first call decides what a call runs."""
+        return super().__new__(cls, function)
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.py_func, self.options = function, options
         self.root = _root(function.__module__.partition(".")[0])
         self.stamp = _stamp(self.root)
-        self.run: Callable[..., Any] = self._first
+        self.runs(self._first)
         _KERNELS.append(self)
 
-    def __call__(self, *args: Any) -> Any:
-        if _interpreting:
-            with LOCK:
-                return self.run(*args)
-        return self.run(*args)
+    def runs(self, target: Callable[..., Any]) -> None:
+        """From now on a call runs this."""
+        self.__setstate__((target, (), {}, self.__dict__))  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> str:
+        """A copy is the kernel itself."""
+        return self.py_func.__qualname__
 
     def __repr__(self) -> str:
         return f"<kernel {self.py_func.__module__}.{self.py_func.__qualname__}>"
@@ -113,14 +138,42 @@ class Kernel:
 
     def interpreted(self, *args: Any) -> Any:
         """The kernel as Python. No other kernel runs meanwhile."""
-        global _interpreting
-        _interpreting = True
         with LOCK:
             return _interpreter(way()).run(self.py_func, args)
 
+    def locked(self, *args: Any) -> Any:
+        """The kernel as machine code where that is there, while another one is not."""
+        with LOCK:
+            return self.machine(*args)
+
     def _first(self, *args: Any) -> Any:
-        self.run = self.machine if way() == "compiled" else self.interpreted
-        return self.run(*args)
+        with LOCK:
+            if way() in ("interpreted", "checked"):
+                self.runs(self.interpreted)
+            else:
+                if way() == "background" and self.stamp is not None and not self.options:
+                    self.machine.absent = self._absent
+                self.runs(self.locked if _mixed else self.machine)
+        return self(*args)
+
+    def _absent(self, types: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What runs a call for whose types nothing is loaded; None: it is compiled in place."""
+        machine = self.machine
+        if not machine.load(types):
+            if machine.folder is None or not background().want(self, types):
+                return None
+            _mix()
+            _warn()
+            if getattr(_patience, "many", False) and not background().collects:
+                background().wait((self, types))
+        return partial(self._meanwhile, types)
+
+    def _meanwhile(self, types: tuple[Any, ...], *args: Any) -> Any:
+        """As Python, unless that has changed while it waited for another kernel."""
+        with LOCK:
+            if _mixed and background().wants(self, types):
+                return _interpreter(way()).run(self.py_func, args)
+            return self.machine(*args)
 
 
 class Intrinsic:
@@ -157,10 +210,105 @@ def kernels() -> tuple[Kernel, ...]:
 @cache
 def way() -> str:
     """How kernels run, by the environment."""
-    given = os.environ.get(VARIABLE) or "compiled"
+    # Children need the locks and sessions of a Unix.
+    given = os.environ.get(VARIABLE) or ("background" if os.name == "posix" else "compiled")
     if given not in WAYS:
         raise ValueError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
     return given
+
+
+def interpreting() -> bool:
+    """Whether some kernels run as Python."""
+    return _mixed or way() in ("interpreted", "checked")
+
+
+def waiting() -> int:
+    """How many kernels run as Python until they are compiled."""
+    if not _mixed:
+        return 0
+    progress = background().progress()
+    return progress.wanted - progress.done
+
+
+@cache
+def background() -> Background:
+    """The children of this process that compile."""
+    from stream.kernel.background import Background  # with processes, which few need
+
+    made = Background(_quiet, {VARIABLE: "compiled"})  # a child has no children
+    # A fork has what its parent had: a lock that another thread of the parent holds stays locked.
+    os.register_at_fork(
+        before=made.loading.acquire,
+        after_in_parent=made.loading.release,
+        after_in_child=partial(_forked, made),
+    )
+    return made
+
+
+@contextmanager
+def machine_first() -> Iterator[None]:
+    """Calls of kernels in the block wait for machine code, which is sooner for many records."""
+    before, _patience.many = getattr(_patience, "many", False), True
+    try:
+        yield
+    finally:
+        _patience.many = before
+
+
+@contextmanager
+def collected(*, wait: bool = False) -> Iterator[None]:
+    """Compile what the block calls after it, the costliest first; wait for that, or not."""
+    if way() != "background":
+        yield
+        return
+    with background().held():
+        yield
+    if wait:
+        background().wait()
+
+
+def _warn() -> None:
+    from stream.kernel.compiled import warn_once  # the kernel has loaded it
+
+    if background().report is None:
+        warn_once(BESIDE)
+
+
+def _mix() -> None:
+    """From now on machine code takes the lock, because another kernel is Python."""
+    global _mixed
+    with LOCK:
+        if not _mixed:
+            _mixed = True
+            for each in _KERNELS:
+                if each.func is vars(each).get("machine"):
+                    each.runs(each.locked)
+
+
+def _quiet() -> None:
+    """All that was called is machine code, which needs no lock."""
+    global _mixed
+    with LOCK:
+        if _mixed and not background().waits:
+            _mixed = False
+            _unlock()
+
+
+def _unlock() -> None:
+    for each in _KERNELS:
+        if each.func == each.locked:
+            each.runs(each.machine)
+
+
+def _forked(parent: Background) -> None:
+    """The threads and the children of the parent are not those of its fork."""
+    global _mixed
+    LOCK._at_fork_reinit()  # type: ignore[attr-defined]
+    parent.loading.release()
+    parent.forked()
+    background.cache_clear()
+    _mixed = False
+    _unlock()
 
 
 @cache

@@ -27,6 +27,7 @@ from stream.errors import (
     SchemaError,
     StateError,
 )
+from stream.kernel.tiers import MANY, machine_first
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
@@ -65,6 +66,8 @@ class Learner(Many, abc.ABC):
     first_defaults : mapping
         Parameters whose default a release changed, and the first default of each. A model that was
         started with the first default keeps it.
+    deep_copies : bool
+        Whether all that grows is in arrays, so that a deep copy takes less time than a state.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
@@ -72,6 +75,7 @@ class Learner(Many, abc.ABC):
     _limited: tuple[int, Schema, int] | None = None
     added: ClassVar[Mapping[str, Any]] = {}
     first_defaults: ClassVar[Mapping[str, Any]] = {}
+    deep_copies: ClassVar[bool] = False
     _classes: Dictionary
 
     def _begin(self) -> None:
@@ -205,7 +209,10 @@ class Learner(Many, abc.ABC):
         again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
-        return self.run_accepted(block)
+        if len(block.op) < MANY:
+            return self.run_accepted(block)
+        with machine_first():
+            return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
         """`run` of a block of which this learner refuses no row."""

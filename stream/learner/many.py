@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
 from river import base
@@ -19,6 +20,7 @@ from stream.data.frames import MiniBatch, Table, array_of, mini_batch
 from stream.data.parameters import shown
 from stream.data.schema import Schema, plain_label
 from stream.errors import InvalidRecordError, SchemaError
+from stream.kernel.tiers import MANY, machine_first
 from stream.learner.predictions import Predictions
 
 __all__ = ["Many"]
@@ -138,7 +140,8 @@ class Many(base.MiniBatchClassifier, abc.ABC):
         ['a', 'a', 'b', 'b']
         """
         labels, weights = array_of("y", y), array_of("w", w)
-        rows = self.rows(X)
+        with _patience(X):
+            rows = self.rows(X)
         try:
             block = Block.of(rows, LEARN, labels, weights)
         except InvalidRecordError as error:
@@ -200,7 +203,8 @@ class Many(base.MiniBatchClassifier, abc.ABC):
     def _asked(self, X: Any) -> tuple[MiniBatch, Predictions]:
         """What `X` is, and a prediction for each of its rows."""
         batch = mini_batch(X)
-        rows = self.rows(batch if isinstance(batch, Table) else X)
+        with _patience(X):
+            rows = self.rows(batch if isinstance(batch, Table) else X)
         return batch, self.run(Block.of(rows, PREDICT))
 
 
@@ -220,3 +224,9 @@ def _of_row(labels: Any, error: InvalidRecordError) -> InvalidRecordError:
                 do = f" {label}; .astype({form}) makes classes of a column of numbers"
             return InvalidRecordError("label_kind", f"row {row}: {wrong.detail}{do}")
     return error
+
+
+def _patience(X: Any) -> AbstractContextManager[None]:
+    """Whether many records wait for machine code."""
+    few = hasattr(X, "__len__") and len(X) < MANY
+    return nullcontext() if few else machine_first()

@@ -157,6 +157,7 @@ class SpamScorer(Learner):
 
     truths: ClassVar[str] = "categorical"
     strings: ClassVar[str] = "text"
+    deep_copies: ClassVar[bool] = True
 
     def __init__(self, half_life: float = 2_000.0) -> None:
         self.half_life = number("half_life", half_life, 100.0, 1e6)
@@ -435,8 +436,7 @@ class SpamScorer(Learner):
         (True, True)
         """
         a, b = self._compared(label, against, None)
-        view, place = self._places(ids)
-        alone = np.ones(VIEWS, dtype=np.int64)
+        (view, place), alone = self._places(ids), np.ones(VIEWS, dtype=np.int64)
         terms = self._terms(place, view, a, alone) - self._terms(place, view, b, alone)
         s = self._tables
         counts = s.cell[place, : len(self.classes)] / s.unit[0]

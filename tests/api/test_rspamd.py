@@ -15,6 +15,7 @@ import httpx
 import pytest
 import zstandard
 
+from consumers.api.api import SHORT
 from consumers.base.records import Outgoing
 from consumers.codecs import mail_field
 from consumers.mail.document import mail_document
@@ -178,7 +179,11 @@ def test_mail_that_takes_long_stops_no_other_request(
     service: Living, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """It is read in a thread, so the liveness probe is answered, at every door for mails."""
-    value, entered, go_on = mail(904, spam=True), threading.Event(), threading.Event()
+    value, entered, go_on = (
+        mail(904, spam=True) + b"x" * SHORT,
+        threading.Event(),
+        threading.Event(),
+    )
 
     def held(read: bytes, ignored: tuple[str, ...]) -> dict[str, object]:
         if read == value:
@@ -201,6 +206,35 @@ def test_mail_that_takes_long_stops_no_other_request(
     assert quick.status_code == 200
     assert not answered_early
     assert slow.result().status_code in (200, 202)
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_only_a_mail_that_can_be_long_changes_the_thread(
+    service: Living, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """The way to the thread and back takes longer than a short mail. A packed one can be long."""
+    readers: list[str] = []
+
+    def noted(read: bytes, ignored: tuple[str, ...]) -> dict[str, object]:
+        name = threading.current_thread().name
+        if name != "living":  # the loop of the service reads what was recorded
+            readers.append(name.partition("_")[0])
+        return mail_document(read, ignored)
+
+    def sent(value: bytes) -> None:
+        record = {"id": "905", "mail": base64.b64encode(value).decode()}
+        body = {"content": value} if path == "/checkv2" else {"json": record}
+        answer = httpx.post(f"{service.url}{path}", timeout=PATIENCE, **body)
+        assert answer.status_code in (200, 202)
+
+    monkeypatch.setattr(mail_field, "mail_document", noted)
+    sent(mail(905, spam=True))
+    sent(mail(906, spam=True) + b"x" * SHORT)
+    packed = HEADERS | {"Compression": "gzip"}
+    body = gzip.compress(mail(907, spam=True))
+    httpx.post(f"{service.url}/checkv2", content=body, headers=packed, timeout=PATIENCE)
+
+    assert readers == ["headwater-http", "headwater-mails", "headwater-mails"]
 
 
 def test_service_of_other_records_says_so(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing
 from headwater import AsyncClient, Client
+from headwater.aio import AsyncPredictionStream
 from headwater.calls import Append, Ask, Calls
 from headwater.exchange import Request
+from headwater.log import PredictionStream
 from headwater.records import TopicNames
 from headwater.settings import ClientSettings
 from tests.waiting import PATIENCE
@@ -143,3 +145,18 @@ def test_cancelled_append_that_has_not_begun_is_not_written(monkeypatch) -> None
 
     assert asyncio.run(main()) == [1, 2]
     assert held.ids == ["begun", "w1", "w3"]
+
+
+def test_stream_that_could_not_be_opened_has_skipped_nothing() -> None:
+    """The reason is raised where a prediction is awaited, not where it is counted."""
+
+    def opened() -> PredictionStream:
+        raise TransportError("no such log")
+
+    async def main() -> int:
+        stream = AsyncPredictionStream(opened)
+        with pytest.raises(TransportError, match="no such log"):
+            await stream.start()
+        return stream.deleted
+
+    assert asyncio.run(main()) == 0

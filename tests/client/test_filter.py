@@ -176,7 +176,11 @@ def test_mail_in_both_folders_is_counted(service: Living, run: Run, tmp_path: Pa
     other.write_bytes(b"Received: x\n" + mail(950, spam=True))
     spam, url = ("--spam", str(one)), ("--url", service.url)
 
-    assert b"; 1 came twice" in run("learn", *spam, "--spam", str(other), *url)[1]
+    last = tmp_path / "c.eml"
+    last.write_bytes(mail(951, spam=True))
+    twice = run("learn", *spam, "--spam", str(other), "--spam", str(last), *url)[1]
+    assert b"sent: 2 as spam" in twice
+    assert b"; 1 came twice" in twice
     assert b"; 1 came with both labels" in run("learn", *spam, "--ham", str(other), *url)[1]
 
 

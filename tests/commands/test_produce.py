@@ -333,7 +333,7 @@ def test_labels_alone_that_would_be_dead_letters_are_refused(
         (
             '{"a": "soon"}',
             ["--time-field", "a"],
-            "field 'a': expected a time since 1970 (ISO 8601, or epoch seconds or ms), got 'soon'",
+            "field 'a': expected a time since 1970 (ISO 8601, or epoch s, ms, µs or ns)",
         ),
         ('{"a": 1}', ["--types", "a=text"], "--types is for CSV"),
         ('{"a": 1}', ["--types", "a"], "expected --types FIELD=KIND, got 'a'"),

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.cli import main
+from consumers.commands.envelopes import enveloped
+from consumers.commands.produce_pipe import unwrapped
 from consumers.files.pipe import Pipe
 from consumers.transports import open_log
 from consumers.transports.memory.log import MemoryLog
@@ -94,6 +98,24 @@ def test_records_are_written_when_they_arrive(fed, capsys: Said) -> None:
     assert feeder.values == [{"id": 1}, {"id": 2}, {"id": 3}]
     assert [len(chunk) for chunk in feeder.appended] == [1, 1, 1]
     assert capsys.readouterr().out.startswith("3 observations to t in ")
+
+
+def test_pipe_can_be_read_once() -> None:
+    """What was only looked at comes again; what was passed on is gone."""
+    reading, writing = os.pipe()
+    pipe = Pipe(reading)
+    os.write(writing, b"1\n")
+    pipe.begin()
+    os.write(writing, b"2\n")
+    for _ in range(2):
+        assert pipe.file.open().read(2) == b"1\n"
+    with pipe.file.open() as file:
+        os.close(writing)
+        assert file.read() == b"1\n2\n"
+
+    with pytest.raises(ConfigError, match="can be read only once; write it to a file"):
+        pipe.file.open()
+    os.close(reading)
 
 
 def test_last_line_needs_no_end(fed) -> None:
@@ -256,7 +278,7 @@ def test_empty_pipe_is_no_error(fed, capsys: Said, kind: str) -> None:
     assert capsys.readouterr().out.startswith("0 observations to t in ")
 
 
-def enveloped(*offsets: int, topic: str = "a", **more: object) -> bytes:
+def lines_of(*offsets: int, topic: str = "a", **more: object) -> bytes:
     """Lines of `tail --envelope`."""
     lines = [
         {"topic": topic, "partition": 0, "offset": n, "timestamp": 10 * n, "key": f"k{n}",
@@ -278,7 +300,7 @@ def positions(tmp_path: Path) -> Path:
 
 def test_envelopes_keep_key_and_timestamp_and_advance_the_positions(fed, positions: Path) -> None:
     """An id in the record is the key, as everywhere."""
-    feeder = fed(enveloped(0) + enveloped(1, value={"id": "own", "x": 1}), enveloped(4))
+    feeder = fed(lines_of(0) + lines_of(1, value={"id": "own", "x": 1}), lines_of(4))
 
     assert produce("--envelope", "--resume", str(positions)) == 0
     written = [(r.key, r.timestamp) for chunk in feeder.appended for r in chunk]
@@ -286,11 +308,41 @@ def test_envelopes_keep_key_and_timestamp_and_advance_the_positions(fed, positio
     assert Positions.read(positions).next == {Partition("a", 0): 5}
 
 
+values = st.one_of(
+    st.none(),
+    st.binary(max_size=12),
+    st.sampled_from([b"null", b"NaN", b'{"x":NaN}', b"[1]", b'"a"', b"1e999", b"", b"[" * 5000]),
+    st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3)).map(
+        lambda x: json.dumps(x).encode()
+    ),
+)
+
+
+@given(
+    values,
+    st.none() | st.binary(max_size=6) | st.text(max_size=4).map(str.encode),
+    st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=5)), max_size=2),
+)
+def test_every_record_that_a_topic_can_hold_passes_as_it_was(value, key, headers) -> None:
+    """Tombstones, other bytes than JSON or UTF-8, numbers that JSON has not, and headers."""
+    record = Record("a", 0, 3, 17, key, value, tuple(headers))
+
+    line = json.loads(enveloped(record))
+    [(out, source)] = unwrapped([line], "b", "no id", None)
+
+    assert (out.topic, out.key, out.timestamp, source) == ("b", key, 17, (0, 3))
+    assert out.headers == tuple(headers)
+    if isinstance(line["value"], dict):
+        assert json.loads(out.value or b"") == json.loads(value or b"")
+    else:
+        assert out.value == value
+
+
 def test_positions_do_not_advance_without_an_acknowledgement(
     fed, positions: Path, capsys: Said
 ) -> None:
     """The records after them are repeated by the next start."""
-    feeder = fed(enveloped(0), enveloped(1), enveloped(2))
+    feeder = fed(lines_of(0), lines_of(1), lines_of(2))
 
     def failing() -> None:
         if feeder.appended:
@@ -305,10 +357,10 @@ def test_positions_do_not_advance_without_an_acknowledgement(
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (enveloped(0, topic="b"), "record 1 comes from 'b', but the positions"),
+        (lines_of(0, topic="b"), "record 1 comes from 'b', but the positions"),
         (b'{"x": 1}\n', "record 1 is no line of `tail --envelope`"),
-        (enveloped(0, value="text"), "record 1 is no line of `tail --envelope`"),
-        (enveloped(0, key=None), "record 1 has neither a key nor a field 'id'"),
+        (lines_of(0, value_base64="?"), "record 1 is no line of `tail --envelope` (damaged base64"),
+        (lines_of(0, headers=[["a"]]), "record 1 is no line of `tail --envelope` (a header"),
     ],
 )
 def test_other_lines_than_envelopes_are_one_line(

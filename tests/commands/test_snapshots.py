@@ -84,6 +84,16 @@ def test_list_tells_each_snapshot_and_touches_nothing(place, capsys) -> None:
     }
 
 
+def test_list_tells_the_age_of_a_snapshot(place, capsys, monkeypatch) -> None:
+    """By the clock of this computer."""
+    clock = from_bytes(files(place)[-1].read_bytes())[0].now / 1000
+    monkeypatch.setattr("consumers.commands.snapshots.time.time", lambda: clock + 7505)
+    row = json.loads(said(capsys, "list", "svc.toml", "--json")[0])[0]
+
+    assert row["age_seconds"] == 7505
+    assert " 2h 5m " in said(capsys, "list", "svc.toml")[0]
+
+
 def test_list_without_snapshots_says_so(tmp_path, monkeypatch, capsys) -> None:
     """Before the first run."""
     monkeypatch.chdir(tmp_path)

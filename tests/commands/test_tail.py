@@ -72,7 +72,7 @@ def test_envelope_has_everything_of_a_record(url: str, capsys: Said, ending: lis
         "offset": 0,
         "timestamp": 1000,
         "key": "a",
-        "headers": [["h", "\\xff"]],
+        "headers": [["h", "\\xff", "/w=="]],
         "value": {"x": "é"},
     }
     assert [r["value"] for r in shown[1:]] == ["\\xffplain", None]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.config.declared.avro import avro_fields
+from consumers.config.declared.avro import DEEPEST, avro_fields
 from consumers.config.declared.fields import Declared, given, without_label
 from consumers.config.declared.json_schema import json_schema_fields
 
@@ -159,6 +159,15 @@ def test_nested_objects_become_dotted_paths() -> None:
     assert kinds(declared) == {"shop.city": "categorical", "shop.a.b": None}
 
 
+def test_required_fields_of_an_alternative_are_not_optional() -> None:
+    """The object may be null, but where it is there its city is."""
+    shop = {"properties": {"city": {"type": "string"}, "size": {"type": "number"}}}
+    declared = json_fields({"shop": {"anyOf": [{**shop, "required": ["city"]}, {"type": "null"}]}})
+
+    assert "optional" not in why(declared, "shop.city")
+    assert "optional" in why(declared, "shop.size")
+
+
 def test_avro_gives_kinds_by_types() -> None:
     """Primitive types, unions, enums, nested records, and types by their names."""
     symbols = {"type": "enum", "name": "Channel", "symbols": ["WEB", "SHOP"]}
@@ -190,6 +199,25 @@ def test_avro_gives_kinds_by_types() -> None:
     }
     assert why(declared, "last") == "one of 2 values; may be null"
     assert why(declared, "items") == "integers; may be null"
+
+
+def test_avro_type_is_known_by_its_name_as_deep_as_fields_are_read() -> None:
+    """Each record in a union is two steps of the schema."""
+    inside: Any = {"type": "enum", "name": "Deep", "symbols": ["A", "B"]}
+    for n in range(DEEPEST):
+        fields = [{"name": "x", "type": inside}]
+        inside = ["null", {"type": "record", "name": f"R{n}", "fields": fields}]
+    declared = avro(("first", inside), ("again", "Deep"))
+
+    assert kinds(declared) == {"first" + ".x" * DEEPEST: "categorical", "again": "categorical"}
+
+
+def test_avro_field_without_a_name_hides_no_other() -> None:
+    """Where the schema is registered, the registry names what is wrong with it."""
+    fields = [{"name": 5, "type": "long"}, "x", {"name": "y", "type": "long"}]
+    record = {"type": "record", "name": "R", "fields": fields}
+
+    assert kinds(avro_fields(record, "r.avsc")) == {"y": "numeric"}
 
 
 def test_avro_names_what_it_leaves_out_and_why() -> None:

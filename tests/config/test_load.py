@@ -79,6 +79,8 @@ def test_misspelt_key_is_one_line_naming_the_known_one() -> None:
         ("[http]\nenabled = 1", "[http] enabled: expected true or false, got 1"),
         ("[http]\nport = 70000", "[http] port: expected at most 65,535, got 70,000"),
         ('[labels]\nhorizon = "soon"', "[labels] horizon: expected a duration such as"),
+        ('[labels]\nhorizon = "0.1ms"', "got '0.1ms'; it must be between 1ms and 36500d"),
+        ('[labels]\nhorizon = "36500.1d"', "got '36500.1d'; it must be between 1ms and"),
         ("[labels]\nhorizon = 7", "[labels] horizon: expected text, got 7"),
         ("[scale]\nshards = 0", "[scale] shards: expected at least 1, got 0"),
         ('[features]\nx = "float"', "[features] x: expected 'numeric', 'binary', 'categorical'"),

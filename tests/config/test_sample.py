@@ -216,7 +216,6 @@ def test_field_that_looks_like_an_id_is_found(row: Any, expected: list[str]) -> 
     ("labels", "said"),
     [
         ([0.5, 1.25] * 20, "got 0.5 in here; a model predicts classes, no numbers"),
-        ([1.0, 0.0] * 20, "write 1 for 1.0"),
         ([["a"]] * 30, "got ['a']"),
         (list(range(30)), "all 30 values are distinct in here"),
         ([i % 300 for i in range(600)], "300 classes in here, expected at most 256"),
@@ -229,6 +228,25 @@ def test_labels_that_cannot_be_learned_are_refused(labels: list[Any], said: str)
 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_labels_with_a_fraction_of_zero_are_integers() -> None:
+    """Programs write 1.0 where other labels are missing; beside 0.5 they are measurements."""
+    assert check_labels("y", [1.0, 0.0, None] * 20, "here") == []
+    with pytest.raises(ConfigError, match=r"got 1\.0 in here; a model"):
+        check_labels("y", [1.0, 0.5] * 20, "here")
+
+
+def test_numbers_that_lose_digits_are_ids_or_warned_of() -> None:
+    """Ids of chats and tweets have 19 digits, and a number has 16."""
+    ids = [1234567890123456789 + 7 * i for i in range(N)]
+
+    [left_out] = infer([{"chat": v} for v in ids], set(), text=True)
+    assert left_out.kind is None
+    assert "of more digits than a number has" in left_out.why
+    [warned] = infer([{"chat": v} for v in ids[:90] * 2], set(), text=True)
+    assert warned.kind == "numeric"
+    assert warned.why.endswith("; 180 lose digits beyond 2^53, as ids would")
 
 
 def test_doubtful_labels_are_warned_of() -> None:

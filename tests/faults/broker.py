@@ -44,6 +44,7 @@ class _Node:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         log4j2.write_text(fixture.LOG4J2)
         self._command = [
+            *fixture.bound("KILL"),
             java,
             f"-Xmx{heap_mb}m",
             "-XX:+UseSerialGC",

@@ -37,6 +37,7 @@ from kafka.errors import KafkaError
 
 __all__ = [
     "BrokerUnavailableError",
+    "bound",
     "free_ports",
     "installed_java",
     "running_broker",
@@ -158,6 +159,14 @@ def installed_java() -> str | None:
     return None
 
 
+def bound(signal_: str) -> list[str]:
+    """What to write before a command that gets a signal when the thread that starts it ends.
+
+    So it ends too where nobody can stop it: after a closed terminal, a crash, a kill.
+    """
+    return ["setpriv", "--pdeathsig", signal_] if shutil.which("setpriv") else []
+
+
 def _jars() -> Path | None:
     """The directory with the broker's jars, filled by Maven the first time; None without Maven."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater-tests"
@@ -263,6 +272,7 @@ def _start_java(
     log4j2 = home / "log4j2.properties"
     log4j2.write_text(LOG4J2)
     command = [
+        *bound("KILL"),
         java,
         "-Xmx512m",
         "-XX:+UseSerialGC",

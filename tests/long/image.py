@@ -83,6 +83,7 @@ def _serve(built: Built) -> None:
     )
     assert code == 0, words
     assert "compiling kernels" not in words, words
+    assert "kernels compile" not in words, words
     assert _kernels(built) == before, sorted(_kernels(built) - before)
     _same_bits(built, home)
     _say(f"healthy, stopped with 0, none of {len(before)} kernels compiled again")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -46,8 +48,11 @@ def differing(x: np.ndarray) -> int:
 
 @pytest.mark.parametrize("kind", WIDE[:: max(1, len(WIDE) // 6)])
 def test_python_has_the_bits_of_machine_code(kind: str) -> None:
-    """Each call of a kernel, for records at the ends of each kind."""
-    with BothWays(most=40).installed() as ways:
+    """The first calls of each kernel, for records at the ends of each kind.
+
+    Long texts take Python half a second a call.
+    """
+    with BothWays(most=6).installed() as ways:
         assert wide_program(kind, 1, 12) == []
 
     assert ways.compared
@@ -90,6 +95,12 @@ def test_unknown_way_is_refused() -> None:
         ran(LEARN, "fast")
 
     assert f"{VARIABLE} expects one of" in failed.value.stderr
+
+
+def test_copy_of_a_kernel_is_the_kernel() -> None:
+    """What holds one can be copied and pickled."""
+    assert copy.deepcopy(doubled_last) is doubled_last
+    assert pickle.loads(pickle.dumps(doubled_last)) is doubled_last
 
 
 def test_result_is_that_of_machine_code() -> None:

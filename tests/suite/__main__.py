@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,22 +18,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.metadata import version
 
+from tests.kafka.broker import bound
 from tests.suite.environment import install
 from tests.suite.needs import Chosen, lacking, needed
+from tests.suite.plugin import AROUND
 from tests.suite.steps import ROOT, forget, step, tracked
 
-# Three processes keep two cores busy: many tests wait for a broker or for a process that they
-# killed. In the order of the files: the acceptance tests, few and long, begin and do not end it on
-# one core. A process that dies ends the run: xdist with loadscope can wait forever after it
-# started another one.
-PYTEST = """
---numprocesses 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --durations 10
-""".split()  # noqa: SIM905
+RUNNING: set[subprocess.Popen[bytes]] = set()
+MADE_BY = ("mypy", "ruff", "codespell")  # what finds by its own version
 
 
 def main(arguments: Sequence[str]) -> int:
     """Everything around pytest, and pytest; its exit code."""
-    chosen = Chosen.of(arguments)
+    handle_ends()
+    chosen = Chosen.of([*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *arguments])
     with ExitStack() as until_the_end, ThreadPoolExecutor() as side_by_side:
         works = [
             side_by_side.submit(_kernels),
@@ -41,20 +41,38 @@ def main(arguments: Sequence[str]) -> int:
             works.append(side_by_side.submit(_lint))
         for work in works:
             work.result()
-        code = _run(sys.executable, "-m", "pytest", *PYTEST, *arguments)
+        code = _run(sys.executable, "-m", "pytest", *AROUND, *arguments)
     if chosen.few:
         print("not run: python -m tests.lint (style, types, prose)")  # noqa: T201
     return code
 
 
+def handle_ends() -> None:
+    """End what runs here with this process, when it is asked to end or its terminal is closed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # that of nohup
+            signal.signal(number, _stop)
+
+
 def _run(*command: str) -> int:
     """Run a command to its end; its exit code. Ctrl-C is for the command."""
     with subprocess.Popen(command, cwd=ROOT) as running:
-        while True:
-            try:
-                return running.wait()
-            except KeyboardInterrupt:
-                continue
+        RUNNING.add(running)
+        try:
+            while True:
+                try:
+                    return running.wait()
+                except KeyboardInterrupt:
+                    continue
+        finally:
+            RUNNING.discard(running)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """End as after Ctrl-C, which pytest takes as the wish to end what its tests have started."""
+    for running in [*RUNNING]:
+        running.send_signal(signal.SIGINT)
+    sys.exit(128 + number)
 
 
 def _lint() -> None:
@@ -62,7 +80,7 @@ def _lint() -> None:
         if _run(sys.executable, "-m", "tests.lint"):
             sys.exit("tests/run: mend what stands above; `python -m tests.lint` repeats it")
 
-    step("lint", [*tracked(), sys.version], work)
+    step("lint", [*tracked(), sys.version, *map(version, MADE_BY)], work)
 
 
 def _kernels() -> None:
@@ -70,6 +88,8 @@ def _kernels() -> None:
     if not any(next((ROOT / name).rglob("*.nbi"), None) for name in ("stream", "consumers")):
         forget("kernels")
     versions = [sys.version, version("numba"), version("llvmlite"), version("numpy")]
+    # Interpreted kernels leave nothing behind: a run of compiled ones has to do the step again.
+    versions.append(os.environ.get("HEADWATER_KERNELS", ""))
 
     def work() -> None:
         if _run(sys.executable, "-m", "tests.kernels"):
@@ -80,14 +100,13 @@ def _kernels() -> None:
 
 def _prepare(chosen: Chosen, until_the_end: ExitStack) -> None:
     """What this machine lacks, and a broker for all tests of this run."""
-    missing = lacking(chosen)
-    packages = sorted({name for need in missing for name in need.packages.split()})
+    packages = sorted({name for need in lacking(chosen) for name in need.packages.split()})
     if packages and os.geteuid() == 0:
         print(f"== packages: {', '.join(packages)}", flush=True)  # noqa: T201
         _apt(packages)
-    extras = sorted({need.extra for need in missing if need.extra})
-    if extras:
-        install("test", *extras)
+    extras = sorted({need.extra for need in needed(chosen) if need.extra})
+    if extras:  # also where all are there: pyproject.toml may now ask for other versions
+        install("test", *extras, again=any(need.extra for need in lacking(chosen)))
         importlib.invalidate_caches()
     for need in lacking(chosen):
         print(f"== {need.name} is not there; its tests fail or are skipped", flush=True)  # noqa: T201
@@ -99,7 +118,7 @@ def _prepare(chosen: Chosen, until_the_end: ExitStack) -> None:
 
 def _start_broker(until_the_end: ExitStack) -> None:
     """One for all processes of the run. Without an address each test says what is wrong."""
-    command = [sys.executable, "-m", "tests.kafka.broker"]
+    command = [*bound("TERM"), sys.executable, "-m", "tests.kafka.broker"]
     broker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     until_the_end.callback(broker.wait)
     until_the_end.callback(broker.terminate)

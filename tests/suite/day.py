@@ -86,12 +86,17 @@ def _grouped(nodeids: Iterable[str]) -> dict[str, list[str]]:
     return families
 
 
-def write(seconds: Mapping[str, float]) -> None:
-    """Write the table, from the seconds of each test of a whole run."""
-    rows = []
-    for family, cases in sorted(_grouped(seconds).items()):
+def write(seconds: Mapping[str, float], skipped: Iterable[str]) -> None:
+    """Write the table, from the seconds of each test of a whole run.
+
+    A family of which a case was skipped keeps its row: here it took less than where it runs.
+    """
+    kept = {*map(family_of, skipped)}
+    rows = {name: found for name, found in load().items() if name in kept}
+    for family, cases in _grouped(seconds).items():
         total = sum(seconds[case] for case in cases)
-        if total >= LEAST:
-            rows.append((family, len(cases), f"{total:.2f}"))
+        if total >= LEAST and family not in rows:
+            rows[family] = Measured(len(cases), total)
     with TABLE.open("w", newline="") as lines:
-        csv.writer(lines, delimiter="\t", lineterminator="\n").writerows(rows)
+        writer = csv.writer(lines, delimiter="\t", lineterminator="\n")
+        writer.writerows((name, n, f"{took:.2f}") for name, (n, took) in sorted(rows.items()))

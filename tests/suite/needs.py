@@ -2,18 +2,23 @@
 
 Rule: a file of tests names what it needs by what it imports; nothing is listed twice. Whether one
 of its tests runs is asked of the expressions that pytest was given, before anything is collected.
+Only a file that is named runs by day what is of the night; a folder has its day tests.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+from _pytest.config import get_config
 from _pytest.mark.expression import Expression
 
 from tests.suite.steps import ROOT
@@ -57,7 +62,8 @@ def _java() -> bool:
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")  # the first that is there
-BROWSER, SPARK = r"mark\.browser", r"mark\.spark"
+SPARK = r"mark\.spark"
+BROWSER = r"mark\.browser|^from (playwright|axe_playwright_python)"
 JAVA = "openjdk-17-jre-headless maven"
 
 NEEDS = (
@@ -92,20 +98,26 @@ class Chosen(NamedTuple):
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Chosen:
-        """From the command line of pytest."""
-        given: dict[str, str] = {"-m": "", "-k": ""}
+        """From the command line of pytest, which its own parser reads.
+
+        A path that is not there ends the run, before anything is installed or compiled for it.
+        """
+        try:
+            known, _ = get_config()._parser.parse_known_and_unknown_args([*arguments])
+            for expression in (known.markexpr, known.keyword):
+                _holds(expression, [[]], exact=True)
+        except SyntaxError as error:
+            sys.exit(f"tests/run: {error.text!r} cannot be read: {error.msg}")
+        except pytest.UsageError as error:
+            sys.exit(f"tests/run: {str(error).strip()}")
         paths = []
-        before = ""
-        for argument in arguments:
-            if before in given:
-                given[before] = argument
-            elif argument[:2] in given and len(argument) > 2:
-                given[argument[:2]] = argument[2:].removeprefix("=")
-            elif not argument.startswith("-"):
-                path = ROOT / argument.partition("::")[0]
-                paths += [path] if path.exists() else []
-            before = argument
-        return cls(tuple(paths), given["-m"], given["-k"], "--all" in arguments)
+        for word in known.file_or_dir:  # or the value of an option that only a plugin knows
+            path = Path(os.path.normpath(ROOT / word.partition("::")[0]))
+            if path.exists():
+                paths.append(path)
+            elif "/" in word or word.endswith(".py"):
+                sys.exit(f"tests/run: {path} is not there; give a path from {ROOT}")
+        return cls(tuple(paths), known.markexpr, known.keyword, "--all" in arguments)
 
     @property
     def few(self) -> bool:
@@ -147,16 +159,20 @@ def _text(path: Path) -> str:
 
 
 def lacking(chosen: Chosen) -> list[Need]:
-    """What the chosen tests need and this machine has not. Spark is of the whole run only."""
+    """What the chosen tests need and this machine has not."""
     return [need for need in needed(chosen) if not need.there()]
 
 
 def needed(chosen: Chosen) -> list[Need]:
     """What the chosen tests need."""
+    named = {path for path in chosen.paths if path.is_file()}
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     return [
         need
         for need in NEEDS
-        if (chosen.everything or not need.night or chosen.paths or need.marker in chosen.markers)
-        and any(need.of(path) and chosen.has(path, need.marker) for path in files)
+        if any(
+            need.of(path) and chosen.has(path, need.marker)
+            for path in files
+            if chosen.everything or not need.night or path in named or need.marker in chosen.markers
+        )
     ]

@@ -59,6 +59,7 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
         "headwater_build_info",
         "headwater_http_open_pages",
         "headwater_http_refused_total",
+        "headwater_kernels_waiting",
         "headwater_log_lines_left_out_total",
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]

@@ -63,6 +63,17 @@ def test_stored_positions_are_those_after_the_records(path, log, url) -> None:
     assert [found.name for found in path.parent.glob("*.new")] == []
 
 
+def test_positions_that_did_not_change_are_not_written(path, log, url) -> None:
+    """A reader stores at each pause, and a pause without records costs no write."""
+    positions = opened(path, log, url)
+    path.unlink()
+    positions.store()
+    assert not path.exists()
+
+    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\)"):
+        Positions.read(path)
+
+
 def test_busy_reader_stores_after_a_second(path, log, url) -> None:
     """Only if a position has changed."""
     now = 100.0

@@ -16,6 +16,7 @@ import bcrypt
 import pytest
 import trustme
 from prometheus_client.registry import CollectorRegistry
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from consumers.base.health import Health
 from consumers.web import connections, page
@@ -229,6 +230,44 @@ def test_head_is_bounded_however_it_comes(
             pass
 
     assert found.count(b"HTTP/1.1 200 ") == (before != b"") * (taken or b"200" in found) + taken
+
+
+@pytest.mark.parametrize("length", [8_000, 40_000])
+def test_head_behind_a_body_is_bounded_too(length: int) -> None:
+    """A body is parsed in larger pieces than a head, and a piece may have the end of the body."""
+    start = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % length
+    with serving() as running, running.connect() as held:
+        found = b""
+        try:
+            held.sendall(start + b"x" * length + head(100_000))
+            held.shutdown(socket.SHUT_WR)
+            while more := held.recv(4096):
+                found += more
+        except OSError:  # the end of a connection that is refused while it sends
+            pass
+
+    assert b"HTTP/1.1 200 " not in found
+
+
+def test_body_that_comes_at_once_is_parsed_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece has its price: 8,000 bytes were parsed in eight."""
+    pieces: list[int] = []
+    take = H11Protocol.data_received
+
+    def noted(protocol: H11Protocol, data: bytes) -> None:
+        pieces.append(len(data))
+        take(protocol, data)
+
+    monkeypatch.setattr(H11Protocol, "data_received", noted)
+    start = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 8000\r\n\r\n"
+    with serving() as running, running.connect() as held:
+        held.sendall(start + b"x" * 8000)
+        held.shutdown(socket.SHUT_WR)
+        while held.recv(4096):
+            pass
+
+    assert sum(pieces) == len(start) + 8000
+    assert len(pieces) < 5
 
 
 @pytest.mark.parametrize(

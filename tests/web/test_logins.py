@@ -104,6 +104,23 @@ def test_whose_turn_it_is(order: list[str], wrong: dict[str, int], expected: lis
     assert served(order, wrong) == expected
 
 
+def test_turn_of_a_cancelled_login_goes_to_the_next() -> None:
+    """Also if its task has not seen yet that it is cancelled."""
+
+    async def run() -> bool:
+        turns = LoginQueue()
+        await turns.take(Connection("a", lambda: None))
+        left, gone = (
+            asyncio.create_task(turns.take(Connection(source, lambda: None))) for source in "bc"
+        )
+        await asyncio.sleep(0)
+        gone.cancel()
+        turns.give()
+        return await asyncio.wait_for(left, logins.WAIT_SECONDS / 2)
+
+    assert asyncio.run(run())
+
+
 def test_waiting_is_bounded_and_the_fullest_address_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """One login of another address keeps its place in a crowd of any size."""
     monkeypatch.setattr(logins, "WAITING", 5)

@@ -81,7 +81,7 @@ class _Names:
 
     def learn(self, schema: object, space: str, depth: int) -> None:
         """Remember the named types in a schema; `space` is the namespace around it."""
-        if depth > 2 * DEEPEST:
+        if depth > 2 * (DEEPEST + 1):  # a union and a record are two steps
             return
         if isinstance(schema, list):
             for branch in schema:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.backfill.engines import local
+from consumers.backfill.fit import Fitted, Job
 from consumers.backfill.learn import learned, plan_files
-from consumers.backfill.manifest import FileSpan, Reading
+from consumers.backfill.manifest import FileSpan, Reading, Split
 from consumers.base.errors import ConfigError
 from consumers.config import parse
 from stream import MixedNB
@@ -150,12 +153,11 @@ def test_labels_are_joined_from_files_of_their_own(config, rows, tmp_path) -> No
     labels.append({"id": "unknown", "label": "ham", "came": START})
     beside = as_csv(tmp_path / "labels.csv", labels)
     found = model(config, place, beside, size=50)
-    timed = model(
-        config, place, beside, Reading(time_field="at", label_time="came"), as_of=START + 300_000
-    )
+    as_of = rows[N // 2]["came"]  # a label of that time comes too late
+    timed = model(config, place, beside, Reading(time_field="at", label_time="came"), as_of=as_of)
 
     same_up_to_rounding(learner_of(found), expected(rows))
-    assert timed.total("learned") == sum(r["came"] < START + 300_000 for r in rows)
+    assert timed.total("learned") == sum(r["came"] < as_of for r in rows)
 
 
 def without(row):
@@ -186,6 +188,28 @@ def test_files_in_processes_give_the_same_bits(config, rows, tmp_path) -> None:
 
     assert together.model.data == alone.model.data
     assert sum(done) == N
+
+
+def test_processes_that_die_are_started_again_while_splits_become_fewer(
+    config, rows, tmp_path, monkeypatch
+) -> None:
+    """Without progress the third death is an error that says what to do."""
+    place = as_parquet(tmp_path / "h.parquet", rows)
+    plan = plan_files(config, place, None, Reading(time_field="at"), size=100)
+    known = {fitted.number: fitted for fitted in fits(plan)}
+    started: list[int] = []
+
+    def dying(job: Job, splits: list[Split], workers: int) -> Iterator[Fitted]:
+        started.append(len(splits))
+        assert len(started) < 20, "it would never end"
+        if len(splits) > 2:
+            yield known[splits[0].number]
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(local, "_pooled", dying)
+    with pytest.raises(ConfigError, match="died 3 times; if it had too little memory"):
+        list(local.run(plan.job, plan.job.manifest.splits, lambda count: None, 2))
+    assert started == [6, 5, 4, 3, 2, 2]
 
 
 def test_manifest_depends_on_content_not_on_the_place(config, rows, tmp_path) -> None:

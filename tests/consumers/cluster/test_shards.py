@@ -10,8 +10,9 @@ from collections import Counter
 import pytest
 
 from consumers.base.errors import ConfigError, FencedError
+from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
-from consumers.cluster.fleet import Fleet
+from consumers.cluster.fleet import Fleet, worst
 from consumers.config.load import parse
 from consumers.service.partitioning import check_partitioning, objections
 from consumers.service.recovery import rebuild, sources
@@ -111,6 +112,15 @@ def test_metrics_of_shards_are_one_page(log, tmp_path) -> None:
 
     assert len(names) == len(set(names))
     assert sum(v or 0 for v in learned) == 600
+
+
+def test_health_of_a_service_is_that_of_its_worst_shards() -> None:
+    """With their numbers, if there are others."""
+    live, dead = Health("live"), Health("dead", "no log")
+
+    assert worst({0: dead}) == dead
+    both = Health("dead", f"shard 1 {dead}; shard 2 {dead}")
+    assert worst({0: live, 1: dead, 2: dead}) == both
 
 
 def test_a_fenced_shard_stops_the_others(log, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

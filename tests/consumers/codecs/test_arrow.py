@@ -104,7 +104,9 @@ def test_most_tables_take_the_columns(monkeypatch) -> None:
         words.cast("large_string"),
     ):
         columns = {"id": words, "a": pa.array([1.0, None] * 50), "c": column, "t": column}
-        reader().read(written(pa.table({**columns, "other": [[1]] * 100})), MOST)
+        for ids in (words, pa.array(range(100)), pa.array(range(100), pa.uint64())):
+            table = pa.table({**columns, "id": ids, "other": [[1]] * 100})
+            reader().read(written(table), MOST)
     assert not slow
 
 

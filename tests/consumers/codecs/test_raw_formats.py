@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.json import DecodedObservations
+from consumers.codecs.json_document import RULES, parse_quickly
+from consumers.codecs.json_document import parse as parse_document
 from consumers.codecs.mail_field import MailField
 from consumers.codecs.raw import JsonDocuments
 from consumers.codecs.registry import wire_format
@@ -147,6 +149,28 @@ def test_strange_json_around_a_mail_is_read_as_without_one() -> None:
         documents(b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}")
 
 
+ODD_JSON = (
+    *(b'{"x": %s}' % x for x in (b"NaN", b"1e400", b"-0", b"1.0", b"9" * 30, b"9" * 5000, b"true")),
+    *(b'{"x": %s}' % x for x in (b'"\\ud800"', b'"\\u0000"', b'"\xff"', b"[1, {}]", b"01", b"1,")),
+    *(b'{"x": 1, "x": "2"}', b"\xef\xbb\xbf{}", b" {} ", b"[]", b"7", b"", b"{", b'{"x": "\n"}'),
+    *(b"[" * 200, b'{"x": ' * 200, b'{"x": "' + b"[" * 200 + b'"}', '{"ä": "ß"}'.encode("utf-16")),
+)
+
+
+@pytest.mark.parametrize("value", ODD_JSON)
+@pytest.mark.parametrize("rules", [1, RULES])
+def test_records_around_mails_are_read_quickly_by_the_same_rules(value: bytes, rules: int) -> None:
+    """The quick parser gives what the standard library gives, or leaves the record to it."""
+
+    def read(parser: Callable[[bytes, int], object]) -> object:
+        try:
+            return repr(parser(value, rules))
+        except RecordError as error:
+            return error.reason, error.detail
+
+    assert read(parse_quickly) == read(parse_document)
+
+
 @pytest.mark.parametrize("name", ["mail", "text"])
 def test_translator_knows_only_observations_as_bytes(name: str) -> None:
     """Labels and predictions are JSON."""
@@ -161,6 +185,10 @@ def test_translator_knows_only_observations_as_bytes(name: str) -> None:
     assert json.loads(translator.observation_as_json(value))["text"] == "www.b.com"
     assert translator.records("verdicts", [label]) == [label]
     assert translator.as_json(label) == label
+    assert translator.knows("mails")
+    assert translator.knows("verdicts")
+    with pytest.raises(ConfigError, match=r"--register needs \[input\] format avro"):
+        translator.register("mails", "{}")
 
 
 @pytest.mark.parametrize("document", [{}, {"mail": 7}, {"mail": "é"}, {"text": 7}])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from consumers.base.errors import RecordError
 from consumers.codecs import avro_bounds, protobuf_bounds, values
 from consumers.codecs.format import WireFormat
+from consumers.codecs.formats import protobuf
 from consumers.codecs.framing import FramedDocuments, framed
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook
@@ -28,7 +32,13 @@ ITEM = {
         *({"name": f"m{i}", "type": "N"} for i in range(290)),
     ],
 }
-WIDE = f"message N {{ {' '.join(f'optional int32 f{i} = {i};' for i in range(1, 3000))} }}"
+
+
+def _ints(count: int) -> str:
+    return " ".join(f"optional int32 f{i} = {i};" for i in range(1, count + 1))
+
+
+WIDE = f"message N {{ {_ints(2999)} }}"
 PROTOS = {
     "repeated": ("message M { repeated N a = 3; }", b"\x1a\x00"),
     "map": ("message M { map<string, N> a = 3; }", b"\x1a\x00"),
@@ -102,6 +112,10 @@ LONG = {
                    b"\0" + _long(2**19) + bytes(2**19)),
     "protobuf fields that are not known": (
         *("protobuf", 'syntax = "proto3"; message M { int32 a = 1; }', b"\0" + b"\x78\1" * 2**18),
+    ),
+    "protobuf fields beside a message": (
+        *("protobuf", f'syntax = "proto2"; message M {{ repeated N a = 3; }} {WIDE}'),
+        b"\0\x1a\0" + b"\x78\1" * 2**17,
     ),
     "protobuf elements": (
         "protobuf",
@@ -179,6 +193,44 @@ def test_values_of_a_protobuf_record_are_those_that_are_decoded(monkeypatch) -> 
     counted = 8 + (of_n + 5) + (3 + of_n + 3 + 5) + 2 + 1 + 5 + 3
 
     _has_exactly(monkeypatch, wire, schema, wire.writer(schema)(document), counted)
+
+
+def test_protobuf_messages_are_counted_where_there_may_be_too_many(monkeypatch) -> None:
+    """The twin: all payloads are counted value by value. Their tags may be longer than needed."""
+    monkeypatch.setattr(protobuf_bounds, "MOST_VALUES", 40)
+    monkeypatch.setattr(values, "MOST_VALUES", 40)
+    wire, rng = wire_format("protobuf"), random.Random(3)
+    fields = "repeated N a = 3; repeated N b = 500; repeated group G = 20 { repeated N c = 9; "
+    fields += _ints(8) + " }"
+    text = f'syntax = "proto2"; message M {{ {fields} }} message N {{ {_ints(9)} }}'
+    file = protobuf.file_of(stored(wire, text))
+    counter = protobuf_bounds.MessageCounter(file)
+    begins = [b"\x1a", b"\x9a\0", b"\x9a\x80\0", b"\xa2\x1f", b"\xa2\x9f\0"]
+    pieces = [
+        *(each + b"\0" for each in begins),
+        b"\xa3\1\x4a\0\xa4\1",
+        b"\xa3\1\xa4\1",
+        b"\x78\1",
+        b"\x7a\2ab",
+    ]
+    seen = Counter[bool]()
+    for _ in range(400):
+        payload = b"".join(rng.choices(pieces, k=rng.randrange(12)))
+        found = [
+            _reason(partial(counter, "M", payload, 0)),
+            _reason(partial(protobuf_bounds._count, payload, 0, counter._types["M"])),
+        ]
+        assert found[0] == found[1], payload
+        seen[bool(found[0])] += 1
+    assert min(seen[False], seen[True]) > 50
+
+
+def _reason(check: Callable[[], None]) -> str:
+    try:
+        check()
+    except RecordError as error:
+        return error.reason
+    return ""
 
 
 def _has_exactly(monkeypatch, wire: WireFormat, schema, payload: bytes, counted: int) -> None:

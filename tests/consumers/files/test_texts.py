@@ -185,6 +185,11 @@ def test_line_of_a_bad_row_counts_line_breaks_in_cells(tmp_path: Path) -> None:
         ("sep=,x\n1,2\n", [{"sep=": 1, "x": 2}], []),
         ("x\ty\n1\t2\n", [{"x": 1, "y": 2}], ["read separated by tabs; --sep overrides it"]),
         ("a,b;c\n1,5;2\n", [{"a,b": 1.5, "c": 2}], ['read separated by ";"; --sep overrides it']),
+        (
+            "a,b;c\n1,2,3;4\n",
+            [{"a,b": "1,2,3", "c": 4}],
+            ['read separated by ";"; --sep overrides it'],
+        ),
         ("a;b,c\n1;5,2\n2,7\n", [{"a;b": "1;5", "c": 2}, {"a;b": "2", "c": 7}], []),
         (
             "'x','y'\n'a, b','it''s'\n",

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
-from consumers.base.fields import timestamp_ms
+from consumers.base.fields import UNITS, timestamp_ms
 from consumers.base.records import Outgoing
+from consumers.codecs.json import JsonLabels, JsonObservations
+from consumers.files.source import read_records
 from consumers.offline.feed import (
     LateLabels,
     due_seconds,
@@ -24,6 +26,7 @@ from consumers.offline.feed import (
     timed,
     trailing_labels,
 )
+from stream.data.schema import Schema
 
 START = 1_700_000_000_000
 
@@ -165,16 +168,35 @@ def test_time_field_gives_the_timestamps_and_delays_are_in_that_time() -> None:
         (1709294400, 1709294400000),
         (1709294400.25, 1709294400250),
         (1709294400250, 1709294400250),
+        (1709294400250123, 1709294400250),
+        (1709294400250123456, 1709294400250),
+        (1709294400250123456.0, 1709294400250),
         ("2024-03-01T12:00:00.250Z", 1709294400250),
         ("1970-01-01", 0),
     ],
 )
-def test_times_are_iso_or_epoch_seconds_or_milliseconds(moment: object, ms: int) -> None:
-    """Seconds and milliseconds are told apart by their size."""
+def test_times_are_iso_or_epoch_numbers_whose_size_says_their_unit(moment: object, ms: int) -> None:
+    """Seconds, milliseconds, microseconds and nanoseconds."""
     assert timestamp_ms(moment) == ms
 
 
-@pytest.mark.parametrize("moment", [None, True, "soon", "", -5, float("nan"), "1969-12-31", 1e300])
+@given(st.integers(10**8, 10**10 - 1), st.sampled_from(["s", "ms", "us", "ns"]))
+def test_every_unit_is_the_same_moment_with_and_without_its_name(second: int, unit: str) -> None:
+    """From 1973 to 2286 no size fits two units."""
+    number = second * UNITS[unit]
+
+    assert timestamp_ms(number) == timestamp_ms(number, unit) == second * 1000
+    assert timestamp_ms(second * UNITS[unit] + UNITS[unit] - 1) // 1000 == second
+
+
+@pytest.mark.parametrize("moment", [20240331, 45382.1, 20240331123000, 5, 0, 3e10, 1e300])
+def test_number_without_a_likely_unit_needs_its_name(moment: float) -> None:
+    """Dates as digits, days of spreadsheets, counts."""
+    with pytest.raises(ValueError, match="name its unit after the field, as in at:s"):
+        timestamp_ms(moment)
+
+
+@pytest.mark.parametrize("moment", [None, True, "soon", "", -5, float("nan"), "1969-12-31"])
 def test_what_is_no_time_is_refused(moment: object) -> None:
     """The message says what a time is."""
     with pytest.raises(ValueError, match="expected a time since 1970"):
@@ -183,10 +205,10 @@ def test_what_is_no_time_is_refused(moment: object) -> None:
 
 def test_times_that_go_back_and_bad_ids_are_refused_by_record() -> None:
     """The number of the record is named, from 1."""
-    with pytest.raises(ConfigError, match=r"record 2, field 't': expected times in order"):
-        fed([{"t": 5}, {"t": 4}], 0, time_field="t")
+    with pytest.raises(ConfigError, match=r"record 2, field 't:s': expected times in order"):
+        fed([{"t": 5}, {"t": 4}], 0, time_field="t:s")
     with pytest.raises(ConfigError, match=r"record 2, field 't': expected a time"):
-        fed([{"t": 5}, {}], 0, time_field="t")
+        fed([{"t": 5e8}, {}], 0, time_field="t")
     for bad in (1.5, True, "", ["a"]):
         with pytest.raises(
             ConfigError, match=r"record 1: field 'id' is .* expected text or an int"
@@ -216,6 +238,42 @@ def test_delay_that_is_none_is_refused(text: str) -> None:
     """A delay is a number of records or a duration."""
     with pytest.raises(ConfigError, match="expected --delay as a number of records or a duration"):
         parse_delay(text)
+
+
+digits = st.integers(-(10**40), 10**40).map(str)
+texts = st.text("0123456789.+-_abcE ", min_size=1, max_size=12).filter(str.strip)
+
+
+@given(st.lists(digits, min_size=1, max_size=8, unique=True), st.lists(texts, max_size=2))
+def test_id_in_a_csv_is_text_as_written_at_both_ends(tmp_path_factory, numbers, others) -> None:
+    """At any length, and where a label comes from the same file."""
+    ids = [*numbers, *(["+49171", "007", *others] if others else [])]
+    path = tmp_path_factory.mktemp("ids") / "a.csv"
+    path.write_text("id,y\n" + "".join(f"{id_},{i % 2}\n" for i, id_ in enumerate(ids)))
+
+    read = read_records(path, verbatim=("id", "y"))
+    sent = list(timed(read, "o", start=0, labels=LateLabels("l", "y")))
+
+    for topic, decoder in (("o", JsonObservations(Schema(()), "id", None)), ("l", JsonLabels())):
+        values = [s.value for s in sent if s.topic == topic]
+        assert list(decoder.decode([None] * len(values), values).ids) == ids
+
+
+@pytest.mark.parametrize("block", [1, 100])
+def test_number_with_a_whole_value_is_an_integer_at_both_ends(block) -> None:
+    """Programs write 1.0 for 1 where other values of a column are missing."""
+    read = [{"id": float(i), "y": float(i % 2)} for i in range(block)]
+
+    sent = list(timed(read, "o", start=0, labels=LateLabels("l", "y")))
+
+    [x, y] = [[s.value for s in sent if s.topic == topic] for topic in "ol"]
+    assert [s.key.decode() for s in sent if s.topic == "o"] == list(map(str, range(block)))
+    assert list(JsonObservations(Schema(()), "id", None).decode([None] * block, x).ids) == [
+        str(i) for i in range(block)
+    ]
+    found = JsonLabels().decode([None] * block, y)
+    assert list(found.ids) == list(map(str, range(block)))
+    assert [(type(y), y) for y in found.labels] == [(int, i % 2) for i in range(block)]
 
 
 VALUES = (1.5, -0.0, 1e300, 7, 2**63, True, None, "é\n\u2028", 'a"b', "null", "un", "\ud800",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -34,6 +35,22 @@ def test_records_of_one_time_come_before_the_labels_of_that_time() -> None:
 
     cut = [list(b.keys) for b in batches(feed, "seen", ["told"], 2)]
     assert cut == [[b"seen0", b"seen2"], [b"seen4", b"told1"], [b"told3", b"later"]]
+
+
+def test_large_records_are_read_a_few_at_a_time() -> None:
+    """A batch ends at its bytes, and no more is read before it is asked for."""
+    read: list[int] = []
+
+    def feed() -> Iterator[Outgoing]:
+        for n in range(100):
+            read.append(n)
+            yield Outgoing("seen", b"%d" % n, b"x" * 1000, n)
+
+    found = batches(feed(), "seen", [], 1000, max_bytes=5000)
+
+    assert len(next(found).keys) <= 6
+    assert len(read) <= 8
+    assert sum(len(batch.keys) for batch in found) >= 94
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.report import charts
+from consumers.report import page as pages
 from tests.consumers.feeds import phishing
 
 Said = pytest.CaptureFixture[str]
@@ -203,6 +204,32 @@ def test_calibration_is_drawn_where_it_is_told() -> None:
     assert "confidence of the prediction" in drawn
 
 
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [(None, "rejecting"), ("spam", "&#x27;spam&#x27;")],
+    ids=["reject", "label"],
+)
+def test_decisions_are_beside_those_of_always_the_same_one(action: object, words: str) -> None:
+    """To reject is one of them."""
+    best = {"action": action, "risk": 1.5}
+    made = {"actions": {"spam": 1234}, "rejected": 5, "risk": 0.25, "best_constant": best}
+
+    shown = pages._decision(made)
+
+    assert f"Mean loss 0.2500; always {words}: 1.5000." in shown
+    assert "1,234" in shown
+
+
+def test_page_is_bounded_in_names_and_classes() -> None:
+    """Whatever comes from records."""
+    many = pages.MOST_CLASSES + 1
+    confusion = {"counts": [[1] * many] * many, "labels": list(range(many))}
+
+    assert pages._confusion(confusion).count("<td ") == pages.MOST_CLASSES**2
+    assert len(pages._text("x" * 1000)) == pages.LONGEST
+    assert pages._text("x" * pages.LONGEST) == "x" * pages.LONGEST
+
+
 def test_compare_tells_who_is_better_of_several_models(made, tmp_path: Path, capsys: Said) -> None:
     """Each by the name of its file, with the scores it has alone."""
     paths = [made("naive"), made("joint", "GaussianBayes"), made("bins", "CategoricalNB")]
@@ -229,6 +256,10 @@ def test_report_of_a_comparison_draws_the_evidence(made, tmp_path: Path, capsys:
     assert "Evidence for a challenger" in page
     assert Document(page).tags.count("svg") >= 5
     assert re.search(r"<text[^>]*>bins</text>", page)
+    row = re.search(r"<th scope=row>bins</th>(.*?)</tr>", page)
+    assert row
+    assert len(re.findall("<td>", row[1])) == 7
+    assert " … " in row[1]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,15 @@ def test_reference_with_the_name_of_the_schema_itself_is_another_file() -> None:
     assert list(protobuf.file_of(stored).message_types_by_name) == ["M"]
 
 
+def test_reference_that_is_named_twice_hides_no_other() -> None:
+    """Two schemas may need the same third one; it is read once."""
+    case = _case("json_schema", "{}", "a.json", "a.json", "b.json")
+    registry = registry_of(case.wire)
+    registry._client._rest_client.session = Session(case)
+
+    assert [name for name, _ in registry.schema(7).references] == ["a.json", "b.json"]
+
+
 def test_full_disk_is_no_fault_of_a_schema(monkeypatch) -> None:
     """Its records wait, as while the registry does not answer."""
 

@@ -14,6 +14,7 @@ import pytest
 from consumers.base.errors import RegistryError
 from consumers.codecs.registry import wire_format
 from consumers.config.registry import RegistryConfig
+from consumers.schemas.bounded import RequestBound
 from consumers.schemas.client import LARGEST_ANSWER, SchemaRegistry
 from tests.waiting import PATIENCE
 
@@ -138,3 +139,12 @@ def test_requests_one_after_the_other_have_a_bound_each() -> None:
 
     assert found == ['"string"'] * 6
     assert connections[0] < requests[0] == 6
+
+
+def test_step_of_a_request_has_what_is_left_of_its_time() -> None:
+    """Or less, if the client gives it less."""
+    limit = RequestBound(60.0, 1)
+
+    assert limit.timeout(0.5) == 0.5
+    assert 0.0 < limit.timeout(None) <= 60.0
+    assert 0.0 < limit.timeout(600.0) <= 60.0

@@ -255,7 +255,9 @@ def test_records_are_written_by_the_newest_schema(tmp_path, monkeypatch) -> None
     def written() -> dict[str, object]:
         return shop.translator.document(translator.record("visits", visit))
 
+    assert not translator.knows("visits")
     assert written() == {"id": "7"}
+    assert translator.knows("visits")
     shop.registry.register("visits-value", json.dumps(NEW))
     now[0] = NEWEST_SECONDS - 1
     assert written() == {"id": "7"}

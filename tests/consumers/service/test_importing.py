@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError, SnapshotError, TransportError
-from consumers.base.records import Outgoing
+from consumers.base.records import Outgoing, Partition
 from consumers.journal import model_parts
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord
@@ -21,6 +21,7 @@ from consumers.snapshots.exported import load_model
 from consumers.snapshots.store import open_store
 from consumers.timetravel.export import exported
 from consumers.timetravel.relearn import learned_again
+from consumers.transports import open_log
 from stream import Learner
 from stream.data.state import State
 from stream.errors import StateError
@@ -214,6 +215,21 @@ def test_journal_that_lost_a_part_is_refused(fresh, data) -> None:
     found, end = sources(config, fresh.log), fresh.ends("svc-journal")[0]
     live = rebuild(config, fresh.log, found, open_store(config, 0), end=end)
     assert live.shard.view().learned == 150
+
+
+def test_other_records_under_the_key_of_parts_hide_none(tmp_path) -> None:
+    """A commit, what is no part, a part of another file, and one that came twice."""
+    log, journal, data = open_log(f"sqlite:{tmp_path}/log.db"), Partition("j", 0), b"model" * 99
+    log.create_topic("j", 1)
+    parts = list(model_parts.parts_of(data, journal, NOW))
+    other = list(model_parts.parts_of(b"other", journal, NOW))
+    wrong = [parts[0]._replace(value=value) for value in (b"no json", b"\xff", None)]
+    log.append([parts[0]._replace(key=b"0"), *wrong, *other, *parts, *parts])
+    end = log.end_offsets([journal])[journal]
+
+    file = model_parts.stored(data)
+    assert model_parts.joined_parts(log, journal, file, 0, end) == data
+    log.close()
 
 
 def test_relearn_is_refused(fresh, data) -> None:

@@ -8,7 +8,8 @@ import threading
 import zlib
 from contextlib import closing
 from io import BytesIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -21,8 +22,9 @@ from consumers.journal.model_parts import ModelPart, parts_of
 from consumers.journal.statistics import Statistics, to_bytes
 from consumers.service.mix import Mixer
 from consumers.service.recovery import rebuild, sources
+from consumers.shard.mix import ShardMix
 from consumers.shard.models import build_model, limited, mixing_types
-from consumers.shard.views import MixView
+from consumers.shard.views import MixView, Peer
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import learned
 from consumers.snapshots.store import open_store
@@ -30,6 +32,9 @@ from consumers.timetravel.export import exported
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from stream import GaussianNB, Schema, State
+from stream.contest.champion import ChampionChallenger
+from stream.join.join import LabelJoin
+from stream.mix import mixing, mixing_parts, statistics
 from tests.consumers.feeds import NOW, phishing
 from tests.consumers.service.shards import (
     Attack,
@@ -112,6 +117,26 @@ def test_what_does_not_fit_is_refused_and_the_shard_continues(tmp_path) -> None:
 
     assert shard.view().mix == MixView({}, {"label_kind": 1})
     assert shard.learner.classes == [True, False]
+
+
+def test_challenger_that_another_shard_does_not_have_leaves_the_others_mixed() -> None:
+    """Its own statistics stay, and nothing is counted as refused."""
+    models = {name: mixing(GaussianNB(), 0, 2) for name in ("", "here", "both")}
+    contest = SimpleNamespace(
+        contestants=lambda: [
+            SimpleNamespace(name=name, machine=SimpleNamespace(learner=model))
+            for name, model in models.items()
+        ]
+    )
+    other = mixing(GaussianNB(), 1, 2)
+    other.learn_one({"x": 1.0}, "a")
+    mixed = ShardMix(cast(ChampionChallenger, contest), LabelJoin())
+
+    mixed.take({1: (Peer(9, NOW, 1), {"": statistics(other), "both": statistics(other)})})
+
+    peers = {name: set(part.peers) for name, m in models.items() for part in mixing_parts(m)}
+    assert peers == {"": {1}, "here": set(), "both": {1}}
+    assert mixed.view() == MixView({1: Peer(9, NOW, 1)}, {})
 
 
 def test_a_replay_without_the_statistics_says_which_are_missing(tmp_path) -> None:

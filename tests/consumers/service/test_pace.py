@@ -12,7 +12,8 @@ import pytest
 from consumers.base.records import Partition
 from consumers.config import parse, sections
 from consumers.journal import records as journal
-from consumers.service.pace import SnapshotDue, commit_size
+from consumers.service import pace
+from consumers.service.pace import MOST_INTERPRETED, InterpretedPace, SnapshotDue, commit_size
 from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, fill, phishing, shard
@@ -120,3 +121,20 @@ def test_snapshot_waits_for_the_writer_and_stays_due() -> None:
     live.shard.records = 259
     assert not due(live, busy=False)
     assert due.changed
+
+
+def test_commits_of_interpreted_kernels_are_as_many_records_as_are_quick(monkeypatch) -> None:
+    """Few at first, at most 50, and one if each record takes seconds; all as machine code."""
+    monkeypatch.setattr(pace, "interpreting", lambda: True)
+    quick, slow = InterpretedPace(), InterpretedPace()
+    sizes = []
+    for _ in range(6):
+        sizes.append(quick.within(1000))
+        quick.took(sizes[-1], 0.003 * sizes[-1])
+    slow.took(10, 50.0)
+
+    assert sizes == [10, 20, 40, MOST_INTERPRETED, MOST_INTERPRETED, MOST_INTERPRETED]
+    assert slow.within(1000) == 1
+    assert quick.within(7) == 7
+    monkeypatch.setattr(pace, "interpreting", lambda: False)
+    assert slow.within(1000) == 1000

@@ -11,7 +11,12 @@ import time
 import numpy as np
 import pytest
 
-from consumers.base.errors import FencedError, NoAnswerError, TransportError
+from consumers.base.errors import (
+    FencedError,
+    NoAnswerError,
+    TransportError,
+    UnreadableCodecError,
+)
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.service import runner
@@ -253,6 +258,39 @@ def test_failures_between_which_the_ownership_was_confirmed_are_not_in_a_row(
 
     assert flaky.calls == 4 * runner.ATTEMPTS
     assert len(service.predictions()) == 10
+
+
+def test_failures_between_which_records_were_committed_are_not_in_a_row(
+    make_service, monkeypatch
+) -> None:
+    """Also where each commit has as many labels as observations."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(runner, "ATTEMPTS", 2)
+    service = make_service()
+    fill(service.log, phishing(100))
+
+    class Restarted(Flaky):
+        def failing(self, call: str, after: bool) -> None:
+            self._left = self.calls % 2 == 0
+            super().failing(call, after)
+
+    flaky = Restarted(service.log, "commit", 2, after=False, times=0)
+    service.run(flaky, max_records=30)
+
+    assert flaky.calls > 3 * runner.ATTEMPTS
+    assert told(service) == [(str(i), i) for i in range(100)]
+
+
+def test_run_that_drains_is_dead_where_a_codec_is_missing(make_service) -> None:
+    """It fails at once, because codecs are loaded at a start only."""
+    service = make_service()
+    fill(service.log, phishing(100))
+    flaky = Flaky(service.log, "poll", 2, after=False, error=UnreadableCodecError)
+    drained = runner.Runner(service.config(), flaky, threading.Event(), drain=True)
+
+    with pytest.raises(UnreadableCodecError):
+        drained.run()
+    assert drained.health().state == "dead"
 
 
 def test_run_that_drains_gives_up_where_the_log_does_not_answer(make_service, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from consumers.base.errors import RecordError
 from consumers.base.records import Partition
 from consumers.config.auto import auto_of
 from consumers.shard.answer import Answerer, ModelCopies
-from stream import MixedNB
+from stream import MixedNB, SpamScorer
 from stream.compat import RiverClassifier
+from stream.data.schema import Schema
 from stream.decision import BayesDecision, Budget
 from stream.mixture.composed import made
 from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
@@ -59,6 +61,53 @@ def test_answer_is_the_prediction_that_the_service_writes_next(case: str) -> Non
     assert answers > 50
 
 
+def test_work_of_others_makes_no_copy_late() -> None:
+    """A copy that takes little of the processor, but waits for it, is made as often as another."""
+    now, position = 0.0, 0
+
+    def copied() -> Any:
+        nonlocal now
+        now += 0.3  # of which it takes nothing
+        return machine.copied(JOURNAL, position)
+
+    machine = shard()
+    copies = ModelCopies(1.0, lambda: now, spent=lambda: 0.0)
+    while now < 20.0:
+        now, position = now + 0.01, position + 1
+        copies.offer(JOURNAL, position, copied)
+        assert copies.age <= 1.0
+    assert not copies.slow
+
+
+def test_model_in_arrays_is_copied_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state would sort all features each time. The answers are the same, and stay so."""
+    schema = Schema.of(text="text")
+
+    def messages(numbers: range) -> list[Any]:
+        text = [("win a prize", "minutes of the meeting")[i % 2] + f" {i}" for i in numbers]
+        pairs = zip(numbers, text, strict=True)
+        return [
+            r for i, t in pairs for r in (seen(str(i), i, text=t), told(str(i), "sh"[i % 2], i))
+        ]
+
+    machine = shard(SpamScorer(), schema=schema)
+    machine.process(batch(messages(range(20))), NOW)
+    values = [json.dumps({"id": "new", "text": "a prize at the meeting"}).encode()]
+    with monkeypatch.context() as patch:
+        patch.setattr(SpamScorer, "deep_copies", False)
+        by_state = machine.copied(JOURNAL, 7)
+    with monkeypatch.context() as patch:
+        patch.setattr(SpamScorer, "to_state", lambda _: pytest.fail("it was saved"))
+        patch.setattr(SpamScorer, "load_state", lambda *_: pytest.fail("it was loaded"))
+        copy = machine.copied(JOURNAL, 7)
+        first, second = Answerer(copy), Answerer(pickle.loads(pickle.dumps(copy)))
+        machine.process(batch(messages(range(20, 40))), NOW)
+        found = answered(first, values)
+
+    assert found == answered(Answerer(by_state), values) == answered(second, values)
+    assert found != answered(Answerer(machine.copied(JOURNAL, 7)), values)
+
+
 def test_answers_change_nothing_and_keep_to_their_copy() -> None:
     """The shard learns on, and the copy answers as before."""
     machine = shard(MixedNB())
@@ -101,7 +150,7 @@ def test_copies_take_a_bounded_share_of_the_loop() -> None:
         return machine.copied(JOURNAL, position)
 
     machine = shard()
-    copies = ModelCopies(1.0, lambda: now)
+    copies = ModelCopies(1.0, lambda: now, spent=lambda: now)
     assert copies.newest is None
     while now < 20.0:
         now, position = now + 0.001, position + 1

@@ -65,6 +65,10 @@ def test_whole_number_is_a_number() -> None:
 
 def test_fields_a_learner_does_not_use_are_named_by_kind() -> None:
     """The first ten of a kind; nothing is said where all are used, or of a river model."""
+    eleven = unused(
+        ModelConfig(type="GaussianNB"), Schema.of(**dict.fromkeys("abcdefghijk", "text"))
+    )
+    assert eleven == "GaussianNB does not use a, b, c, d, e, f, g, h, i, j and 1 more (text)"
     wide = Schema.of(n="numeric", note="text", **{f"c{i:02}": "categorical" for i in range(12)})
     told = unused(ModelConfig(type="GaussianNB"), wide)
 

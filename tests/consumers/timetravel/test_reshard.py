@@ -13,8 +13,10 @@ from consumers.base.records import Outgoing, Partition
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.commands.past import Past, write_snapshot
 from consumers.config import Config
+from consumers.journal.reader import entries
 from consumers.journal.records import (
     CommitRecord,
+    IdentityRecord,
     JournalRecord,
     MovedRecord,
     SchemasRecord,
@@ -51,6 +53,13 @@ def dying(service: Service, monkeypatch: pytest.MonkeyPatch, point: str, shards:
             patch.setattr(module, "reach", dies)
         with pytest.raises(TransportError, match="dies here"):
             service.reshard(shards)
+
+
+def first_record(service: Service) -> IdentityRecord:
+    """Record 0 of the first shard's journal."""
+    [(_, found)] = entries(service.log, Partition(service.journal, 0), 0, 1)
+    assert isinstance(found, IdentityRecord)
+    return found
 
 
 @pytest.mark.parametrize("model", [*MODELS, ON_DISK])
@@ -116,6 +125,18 @@ def test_timestamps_during_a_long_move_are_not_in_the_future(tmp_path: Path) -> 
     other.log.append(keyed(0, 120) + late)
     other.run()
     assert service.prints() == other.prints()
+
+
+def test_new_shards_know_the_ids_of_the_topics(tmp_path: Path) -> None:
+    """Or a topic that was deleted and made again would be read as the old one."""
+    service = Service(tmp_path, "sqlite", 2)
+    service.log.append(keyed(0, 40))
+    service.run()
+    before = first_record(service).topics
+    assert before
+
+    service.reshard(1)
+    assert first_record(service).topics == before
 
 
 def test_owner_of_an_old_shard_is_fenced(tmp_path: Path) -> None:

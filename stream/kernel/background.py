@@ -1,0 +1,404 @@
+"""Kernels compile in child processes, while the process that calls them runs them as Python.
+
+Rule: a child compiles and keeps, and this process loads what was kept, between two calls. Both ways
+give the same bits, so it never matters when that is. One process has children for a cache; others
+look there for what it makes. Children end with their parent, because their pipe from it ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from threading import Condition, Lock, Thread
+from types import CodeType
+from typing import Any, NamedTuple, Protocol
+
+from stream.kernel.interpreted import names_of
+from stream.kernel.room import free_bytes, processors
+
+__all__ = ["Background", "Compilable", "Progress", "most_children", "weight"]
+
+MOST_CHILDREN = 2
+CHILD_BYTES = 400_000_000  # what a child takes at most
+SPARE_BYTES = 100_000_000  # for the process itself
+LINGER_SECONDS = 2.0  # how long a child without work waits for more
+LOOK_SECONDS = 1.0  # between two looks at what another process has kept
+END_SECONDS = 0.5  # how long the end of the process waits for a kernel that is being loaded
+REPORT_SECONDS = 10.0
+LEAST_SECONDS = 1.0  # of what is worth a line at its end
+TRIES = 2  # of a kernel whose child ends
+LOCK_FILE = "compiling.lock"
+COMMAND = ("-P", "-m", "stream.kernel.child")
+
+
+class Compilable(Protocol):
+    """A kernel whose machine code is kept."""
+
+    py_func: Callable[..., Any]
+
+    @property
+    def machine(self) -> Any:
+        """The kernel as numba calls it."""
+
+
+Types = tuple[Any, ...]  # of the arguments, as numba names them
+Wanted = tuple[Compilable, Types]
+
+
+class Progress(NamedTuple):
+    """How many kernels were wanted, and how many of them are machine code by now."""
+
+    done: int
+    wanted: int
+
+    def __str__(self) -> str:
+        return f"kernels compile in the background, {self.done} of {self.wanted}"
+
+
+class Background:
+    """What is wanted as machine code, and the children that make it.
+
+    Parameters
+    ----------
+    quiet
+        Called when nothing is wanted any more.
+    variables
+        Variables of the children.
+
+    Attributes
+    ----------
+    why
+        Why there are no children; empty if there can be some.
+    loading
+        Held by a thread of this class while it loads a kernel.
+    note
+        What happens meanwhile, for the first line.
+    report
+        Called with a line at the beginning, after each 10 s, and at the end.
+    """
+
+    def __init__(self, quiet: Callable[[], None], variables: Mapping[str, str]) -> None:
+        self.why = self.note = ""
+        self.report: Callable[[str], None] | None = None
+        self.loading = Lock()
+        self._quiet, self._variables = quiet, variables
+        self._changed = Condition()
+        self._queue: dict[Wanted, int] = {}  # with the failures of each
+        self._failed: set[Wanted] = set()  # they compile in place, which says why
+        self._working: list[Compilable] = []
+        self._children: list[Child] = []
+        self._manager: Thread | None = None
+        self._held = self._ended = False
+        self._most: int | None = None
+        self._done = self._wanted = 0
+        self._began = self._told = 0.0
+        atexit.register(self.end)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is wanted, which runs as Python meanwhile."""
+        return bool(self._queue)
+
+    @property
+    def collects(self) -> bool:
+        """Whether nothing is compiled before the end of a block."""
+        return self._held
+
+    def progress(self) -> Progress:
+        """That since nothing was wanted."""
+        with self._changed:
+            return Progress(self._done, self._wanted)
+
+    def want(self, kernel: Compilable, types: Types) -> bool:
+        """Have it compiled for these types; False if that must happen in place."""
+        with self._changed:
+            if (kernel, types) in self._queue:
+                return True
+            if (kernel, types) in self._failed or not self._has_room():
+                return False
+            if not self._queue:
+                self._done = self._wanted = 0
+                self._began = self._told = time.monotonic()
+            self._queue[kernel, types] = 0
+            self._wanted += 1
+            self._start()
+        return True
+
+    def wants(self, kernel: Compilable, types: Types) -> bool:
+        """Whether its machine code is still to come."""
+        return (kernel, types) in self._queue
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Only collect what the block wants, so that the costliest of all is the first."""
+        self._held = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held = False
+                self._start()
+
+    def forget(self) -> None:
+        """Compile nothing of what is wanted now."""
+        with self._changed:
+            self._queue.clear()
+            self._done = self._wanted = 0
+        self._quiet()
+
+    def wait(self, wanted: Wanted | None = None, stopped: Callable[[], bool] = bool) -> None:
+        """Wait until this, or all that is wanted, is machine code or has failed."""
+        with self._changed:
+            while not stopped() and (wanted in self._queue if wanted else self._queue):
+                self._changed.wait(0.1)
+
+    def end(self) -> None:
+        """End the children, and then the threads that talk to them."""
+        with self._changed:
+            self._ended = True
+            for child in self._children:
+                child.kill()
+            self._changed.notify_all()
+            manager = self._manager
+        if manager is not None:
+            manager.join(END_SECONDS)
+
+    def forked(self) -> None:
+        """In a fork: leave the children to the process that started them."""
+        atexit.unregister(self.end)
+        for child in self._children:
+            child.leave()
+        self._children.clear()
+
+    def _has_room(self) -> bool:
+        if self._most is None:
+            self._most = most_children()
+            self.why = "" if self._most else "there is no memory for a process that compiles"
+        return self._most > 0
+
+    def _start(self) -> None:
+        """Have the thread look at the queue."""
+        self._changed.notify_all()
+        if self._queue and self._manager is None and not self._held and not self._ended:
+            self._manager = Thread(target=self._manage, name="headwater-kernels", daemon=True)
+            self._manager.start()
+
+    def _manage(self) -> None:
+        """Own the lock and the children while something is wanted."""
+        if self.report is not None:
+            self.report(f"{self.progress()}; {self.note}")
+        from stream.kernel.compiled import cache_folder  # the kernels have loaded it
+
+        while True:
+            with self._lock(Path(cache_folder(most_children), LOCK_FILE)) as owned:
+                if owned:
+                    more = range(1, self._most or 1)
+                    threads = [Thread(target=self._work, daemon=True) for _ in more]
+                    for thread in threads:
+                        thread.start()
+                    self._work()
+                    for thread in threads:
+                        thread.join()
+            with self._changed:
+                if self._ended or not self._queue:
+                    self._manager = None
+                    return
+
+    @contextmanager
+    def _lock(self, path: Path) -> Iterator[bool]:
+        """Whether this process has children for the cache. While another one has, look there."""
+        with path.open("ab") as file:
+            while not self._locked(file.fileno()):
+                for kernel, types in list(self._queue):
+                    if self._loads(kernel, types):
+                        self._finished((kernel, types))
+                with self._changed:
+                    if self._ended or not self._queue:
+                        yield False
+                        return
+                    self._changed.wait(LOOK_SECONDS)
+            yield not self._ended
+
+    @staticmethod
+    def _locked(number: int) -> bool:
+        """A lock that a fork of this process does not have, and that ends with it."""
+        try:
+            fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:  # a file system without locks
+            return True
+        return True
+
+    def _work(self) -> None:
+        """Have kernels compiled by a child, the costliest first."""
+        child: Child | None = None
+        while (wanted := self._take()) is not None:
+            kernel, types = wanted
+            why: str | None = None
+            if not self._loads(kernel, types):
+                with suppress(OSError):  # it has ended, or cannot begin
+                    if child is None:
+                        child = self._child()
+                    why = child.compiled(kernel, types)
+                if why is None and child is not None:
+                    self._close(child)
+                    child = None
+            with self._changed:
+                self._working.remove(kernel)
+            if self._loads(kernel, types):
+                self._finished(wanted)
+            else:
+                self._fails(wanted, for_good=why is not None)
+        if child is not None:
+            self._close(child)
+
+    def _loads(self, kernel: Compilable, types: Types) -> bool:
+        """Load what was kept, if it was."""
+        with self.loading:
+            return bool(kernel.machine.load(types))
+
+    def _take(self) -> Wanted | None:
+        """The costliest that is wanted and that no other child compiles; None after a while."""
+        until = time.monotonic() + LINGER_SECONDS
+        with self._changed:
+            while not self._ended:
+                found = [each for each in self._queue if each[0] not in self._working]
+                if found and not self._held:
+                    best = max(found, key=lambda each: weight(each[0].py_func))
+                    self._working.append(best[0])
+                    return best
+                left = until - time.monotonic()
+                if left <= 0.0 and not self._queue:
+                    return None
+                self._changed.wait(max(left, 0.1))
+        return None
+
+    def _child(self) -> Child:
+        with self._changed:
+            made = Child(self._variables)
+            self._children.append(made)
+            if self._ended:
+                made.kill()
+        return made
+
+    def _close(self, child: Child) -> None:
+        child.close()
+        with self._changed:
+            self._children.remove(child)
+
+    def _finished(self, wanted: Wanted) -> None:
+        with self._changed:
+            if self._queue.pop(wanted, None) is None:
+                return
+            self._done += 1
+        self._tell()
+
+    def _fails(self, wanted: Wanted, *, for_good: bool) -> None:
+        with self._changed:
+            if self._ended or wanted not in self._queue:
+                return
+            self._queue[wanted] += 1
+            if not for_good and self._queue[wanted] < TRIES:
+                return
+            del self._queue[wanted]
+            self._wanted -= 1
+            self._failed.add(wanted)
+        self._tell()
+
+    def _tell(self) -> None:
+        """One fewer is wanted."""
+        now, line = time.monotonic(), ""
+        with self._changed:
+            self._changed.notify_all()
+            progress = Progress(self._done, self._wanted)
+            seconds = now - self._began
+            if not self._queue and seconds >= LEAST_SECONDS:
+                line = f"kernels are compiled: {progress.done} in {seconds:.0f} s"
+            elif self._queue and now - self._told >= REPORT_SECONDS:
+                line, self._told = str(progress), now
+        if not self.waits:
+            self._quiet()
+        if line and self.report is not None:
+            self.report(line)
+
+
+class Child:
+    """A process that compiles one kernel after the other, and keeps them."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        places = [place or os.getcwd() for place in sys.path]
+        self._process = Popen(  # noqa: S603  this very program
+            [sys.executable, *COMMAND],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(places)},
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C is for its parent
+        )
+
+    def compiled(self, kernel: Compilable, types: Types) -> str | None:
+        """Why it could not be compiled, or empty; None if the child has ended."""
+        from numba.core.serialize import dumps  # loaded by the kernel
+
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        function = kernel.py_func
+        words = function.__module__, function.__qualname__, dumps(types).hex()
+        self._process.stdin.write(" ".join(words).encode() + b"\n")
+        answer = self._process.stdout.readline()
+        return answer.decode().strip() if answer.endswith(b"\n") else None
+
+    def kill(self) -> None:
+        """End it now, so that there is no answer."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, and wait for that."""
+        self._process.kill()
+        self._process.communicate()
+
+    def leave(self) -> None:
+        """Close this process's ends of its pipes."""
+        for end in (self._process.stdin, self._process.stdout):
+            if end is not None:
+                end.close()
+        self._process.returncode = 0  # it is no child of this process
+
+
+def most_children() -> int:
+    """How many children there is room for."""
+    free = free_bytes()
+    by_memory = MOST_CHILDREN if free is None else max(0, free - SPARE_BYTES) // CHILD_BYTES
+    return min(MOST_CHILDREN, max(1, int(processors())), by_memory)
+
+
+@cache
+def weight(function: Callable[..., Any]) -> int:
+    """About what it costs to compile a kernel: the bytes of its code and of all that it calls."""
+    found: set[Callable[..., Any]] = set()
+
+    def add(one: Callable[..., Any]) -> None:
+        found.add(one)
+        known = one.__globals__
+        for name in names_of(one.__code__):
+            called = getattr(known.get(name), "py_func", None)
+            if called is not None and called not in found:
+                add(called)
+
+    add(function)
+    return sum(_bytes(one.__code__) for one in found)
+
+
+def _bytes(code: CodeType) -> int:
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return len(code.co_code) + sum(map(_bytes, inner))

@@ -1,0 +1,290 @@
+"""Kernels that compile in child processes, while calls run as Python (decision 0139)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stream import MixedNB
+from stream.kernel import background
+from stream.kernel._kernels import first_not_below, logs_of, take_logs
+from stream.kernel.background import LOCK_FILE, most_children, weight
+from stream.kernel.tiers import VARIABLE, Kernel
+from tests.both_ways import switched
+from tests.stream.test_kernel import SHARED, USER
+from tests.waiting import PATIENCE, until
+
+BEGIN = """
+import sys
+from numba.core.event import install_recorder
+from package._kernels.shared import Pair
+from package._kernels.user import twice
+from stream.kernel.tiers import background, interpreting, waiting
+"""
+COLD = f"""{BEGIN}
+with install_recorder("numba:compile") as compiled:
+    first = twice(Pair(1.0, 3.0)), interpreting(), waiting()
+    background().wait()
+    last = twice(Pair(1.0, 3.0)), interpreting(), waiting()
+    print(*first, *last, len(twice.machine.overloads), len(compiled.buffer))
+"""
+ENDLESS = """
+from stream.kernel import kernel
+
+@kernel
+def twice(pair):
+    return 2.0 * (pair.a + pair.b)
+
+import time
+if "stream.kernel.child" in __import__("sys").orig_argv:
+    time.sleep(3600)
+"""
+CHILDREN = f"""{BEGIN}
+import time
+twice(Pair(1.0, 3.0))
+while not background()._children:
+    time.sleep(0.01)
+print(background()._children[0]._process.pid, flush=True)
+time.sleep(3600)
+"""
+
+
+def alternating(python: Kernel | None) -> tuple[str, Counter[Kernel]]:
+    """A model that learns while one kernel is Python at every second call; the calls of each."""
+    calls = Counter[Kernel]()
+
+    def turn(kernel: Kernel) -> bool:
+        calls[kernel] += 1
+        return kernel is python and calls[kernel] % 2 == 0
+
+    with switched(turn):
+        model = MixedNB()
+        for i in range(20):
+            x = {"a": i / 7, "b": f"v{i % 3}", "c": i % 2 == 0}
+            model.predict_proba_one(x)
+            model.learn_one(x, i % 3)
+    return model.fingerprint(), calls
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with two kernel files, whose kernels nobody has compiled."""
+    folder = tmp_path / "package" / "_kernels"
+    folder.mkdir(parents=True)
+    for place in (folder, folder.parent):
+        (place / "__init__.py").touch()
+    (folder / "shared.py").write_text(SHARED)
+    (folder / "user.py").write_text(USER)
+    return tmp_path
+
+
+@contextmanager
+def started(package: Path, program: str, way: str = "background") -> Iterator[subprocess.Popen]:
+    """A program in the folder of the package, with a cache of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=package,
+        env={**os.environ, VARIABLE: way, "NUMBA_CACHE_DIR": str(package / "cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(package: Path, program: str, way: str = "background") -> tuple[list[str], str]:
+    """The words that it prints, and its warnings."""
+    with started(package, program, way) as process:
+        out, warned = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, warned
+    return out.split(), warned
+
+
+def running(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def lock_of(package: Path) -> Path:
+    """The lock of the cache."""
+    program = (
+        "from stream.kernel.background import most_children\n"
+        "from stream.kernel.compiled import cache_folder\n"
+        "print(cache_folder(most_children))"
+    )
+    return Path(said(package, program)[0][0], LOCK_FILE)
+
+
+def test_first_call_is_python_and_machine_code_comes_from_a_child(package: Path) -> None:
+    """The process itself compiles nothing. The next one finds the machine code."""
+    cold, warned = said(package, COLD)
+    warm, silent = said(package, COLD)
+
+    assert cold == ["10.0", "True", "1", "10.0", "False", "0", "1", "0"]
+    assert warned.count("CompilationWarning: compiling kernels in the background") == 1
+    assert warned.startswith("<string>:")
+    assert warm == ["10.0", "False", "0", "10.0", "False", "0", "1", "0"]
+    assert not silent
+
+
+def test_many_records_wait_for_machine_code(package: Path) -> None:
+    """A call that waits never runs as Python."""
+    program = f"""{BEGIN}
+from stream.kernel.tiers import machine_first
+with machine_first():
+    print(twice(Pair(1.0, 3.0)), waiting())
+"""
+    assert said(package, program)[0] == ["10.0", "0"]
+
+
+def test_what_is_collected_compiles_after_the_block(package: Path) -> None:
+    """Its calls are Python, also those of many records, which would wait for ever."""
+    program = f"""{BEGIN}
+from stream.kernel.tiers import collected, machine_first
+with machine_first(), collected(wait=True):
+    print(twice(Pair(1.0, 3.0)), waiting(), len(background()._children))
+print(twice(Pair(1.0, 3.0)), waiting())
+"""
+    assert said(package, program)[0] == ["10.0", "1", "0", "10.0", "0"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "warning"),
+    [
+        ("import stream.kernel.background as b; b.free_bytes = lambda: 0", "later processes load"),
+        (
+            "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
+            "from stream.kernel.compiled import _OneFile; _OneFile._locator_classes = []",
+            "set NUMBA_CACHE_DIR to a folder that can be written",
+        ),
+    ],
+    ids=["memory", "cache"],
+)
+def test_without_room_it_compiles_in_place(package: Path, lacking: str, warning: str) -> None:
+    """Said once."""
+    cold, warned = said(package, f"{lacking}\n{COLD}")
+
+    assert cold[:3] == ["10.0", "False", "0"]
+    assert int(cold[-1]) > 0
+    assert warned.count("CompilationWarning") == 1
+    assert warning in warned
+
+
+def test_another_process_with_children_makes_the_code(package: Path) -> None:
+    """While the lock is taken a process has none of its own, and looks for what is kept."""
+    lock = lock_of(package)
+    program = COLD.replace("background().wait()", "print(flush=True); background().wait()")
+    program += "print(len(background()._children))"
+    with lock.open("wb") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        with started(package, program) as waits:
+            assert waits.stdout is not None
+            assert waits.stdout.readline() == "\n"  # its first call was Python
+            said(package, COLD, way="compiled")
+            out, warned = waits.communicate(timeout=PATIENCE)
+
+    assert out.split() == ["10.0", "True", "1", "10.0", "False", "0", "1", "0", "0"], warned
+
+
+def test_children_end_with_their_parent(package: Path) -> None:
+    """Also while they compile, however it ended."""
+    (package / "package" / "_kernels" / "user.py").write_text(ENDLESS)
+    with started(package, CHILDREN) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        assert running(child)
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+        until(lambda: not running(child), "its end")
+
+
+def test_ctrl_c_reaches_a_process_that_waits_for_its_children(package: Path) -> None:
+    """It ends at once, and they with it."""
+    (package / "package" / "_kernels" / "user.py").write_text(ENDLESS)
+    program = CHILDREN.replace("time.sleep(3600)", "background().wait()")
+    with started(package, program) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+        until(lambda: not running(child), "its end")
+
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("end", ["os._exit(1)", "raise OSError('broken')"])
+def test_kernel_that_no_child_can_compile_is_compiled_in_place(package: Path, end: str) -> None:
+    """Whether its child dies or says why."""
+    user = package / "package" / "_kernels" / "user.py"
+    ends = f'import os, sys\nif "stream.kernel.child" in sys.orig_argv: {end}\n'
+    user.write_text(ends + USER)
+    found, _ = said(package, COLD)
+
+    assert found[:3] == ["10.0", "True", "1"]
+    assert found[3:6] == ["10.0", "False", "0"]
+    assert int(found[-1]) > 0
+
+
+def test_fork_does_not_wait_for_the_children_of_its_parent(package: Path) -> None:
+    """Its calls go on; the children stay the parent's. Its own fork closes nothing again."""
+    program = f"""{BEGIN}
+import os
+first = twice(Pair(1.0, 3.0))
+if (pid := os.fork()) == 0:
+    files = [open(os.devnull) for _ in range(9)]
+    if (other := os.fork()) == 0:
+        print(twice(Pair(2.0, 3.0)), sum(os.fstat(f.fileno()).st_size for f in files), flush=True)
+        os._exit(0)
+    os.waitpid(other, 0)
+    os._exit(0)
+os.waitpid(pid, 0)
+background().wait()
+print(first, twice(Pair(1.0, 3.0)), waiting())
+"""
+    assert said(package, program)[0] == ["14.0", "0", "10.0", "10.0", "0"]
+
+
+def test_costliest_kernel_comes_first() -> None:
+    """By the code of a kernel and of all that it calls, each once."""
+    small, part, whole = first_not_below.py_func, logs_of.py_func, take_logs.py_func
+
+    assert weight(small) < weight(part) < weight(whole)
+
+
+def test_children_fit_in_the_memory_and_on_the_processors(monkeypatch) -> None:
+    """At most two; one on part of a processor; none without memory."""
+    for free, processors, most in [
+        (None, 8.0, 2),
+        (2**40, 1.0, 1),
+        (2**40, 0.5, 1),
+        (600_000_000, 8.0, 1),
+        (200_000_000, 8.0, 0),
+    ]:
+        monkeypatch.setattr(background, "free_bytes", lambda free=free: free)
+        monkeypatch.setattr(background, "processors", lambda n=processors: n)
+        assert most_children() == most
+
+
+def test_each_kernel_alone_switched_at_each_call() -> None:
+    """One kernel is Python at every second call, and the model is the same to the bit."""
+    expected, called = alternating(None)
+
+    assert len(called) > 5
+    for kernel in called:
+        assert alternating(kernel)[0] == expected, kernel
