@@ -5,8 +5,7 @@ the best of several rounds over different mails, so that other work on the machi
 `document` is all that the service does with the bytes of a mail before the learner: parts, text of
 HTML, links and their domains, words of headers. `columns` also makes columns of a block, and
 `learned` also scores and learns them with a `SpamScorer`, every second one as spam. `parts` is the
-reader of parts alone, `email` the standard library's `message_from_bytes` alone, which decodes no
-part.
+reader of parts alone, `email` the standard library's `message_from_bytes` alone.
 
 Then a service as `init --spam` configures it learns 1,400 mails, and clients ask `POST /checkv2`
 about others, each client as soon as it has its last answer. `CPU` is the processor time of the

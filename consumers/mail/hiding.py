@@ -55,14 +55,15 @@ def taken(tree: Any, sheet: str) -> tuple[list[str], bool]:
     """
     found = tree.css(_STYLED)
     rules = list(rules_of(sheet)) if sheet else []
-    styles = {node.mem_id: _own(node) for node in found}
-    # Equal styles are one object, and pages repeat them.
-    every = {id(made): made for made in styles.values()}
+    own = [_own(node) for node in found]
+    every = {id(made): made for made in own}  # equal styles are one object, and pages repeat them
     every |= {id(rule.declared): rule.declared for rule in rules}
     groups = {group for made in every.values() for group in hides(made)} | _colours(every.values())
     if not groups:
         return [], False
     nodes = {node.mem_id: node for node in found}
+    # The tree may give an element for each of the selectors that it has.
+    styles = {node.mem_id: made for node, made in zip(found, own, strict=True)}
     climbs = _Climbs()
     if rules:
         _cascade(tree, nodes, styles, [r for r in rules if _touches(r.declared, groups)], climbs)

@@ -215,11 +215,11 @@ def test_only_a_mail_that_can_be_long_changes_the_thread(
     """The way to the thread and back takes longer than a short mail. A packed one can be long."""
     readers: list[str] = []
 
-    def noted(read: bytes) -> dict[str, object]:
+    def noted(read: bytes, ignored: tuple[str, ...]) -> dict[str, object]:
         name = threading.current_thread().name
         if name != "living":  # the loop of the service reads what was recorded
             readers.append(name.partition("_")[0])
-        return mail_document(read)
+        return mail_document(read, ignored)
 
     def sent(value: bytes) -> None:
         record = {"id": "905", "mail": base64.b64encode(value).decode()}
