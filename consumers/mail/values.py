@@ -20,7 +20,7 @@ _FOLD = re.compile(rb"\n[ \t]*")
 
 
 def line_of(raw: bytes, charset: str = "") -> str:
-    """A header's value as one line, with its encoded words as they are.
+    r"""A header's value as one line, with its encoded words as they are.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def line_of(raw: bytes, charset: str = "") -> str:
 
 
 def text_of(raw: bytes, charset: str = "") -> str:
-    """The text of a header's value; see `line_of` for the parameters.
+    r"""The text of a header's value; see `line_of` for the parameters.
 
     Examples
     --------

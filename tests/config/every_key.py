@@ -223,7 +223,7 @@ def written(config: BaseModel) -> set[str]:
 def _value(path: str, field: FieldInfo, variant: str) -> Any:
     section, _, key = path.rpartition(".")
     special, left_out = VARIANTS[variant]
-    if key in left_out and (section or key == "challenger"):
+    if key in left_out and (section or key in ("challenger", "mail")):
         return None
     if section in ("model", "challenger") and key in special:
         return special[key]

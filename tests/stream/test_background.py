@@ -17,6 +17,7 @@ import pytest
 from stream import MixedNB
 from stream.kernel import background
 from stream.kernel._kernels import first_not_below, logs_of, take_logs
+from stream.kernel import child
 from stream.kernel.background import LOCK_FILE, most_children, weight
 from stream.kernel.tiers import VARIABLE, Kernel
 from tests.both_ways import switched
@@ -207,11 +208,11 @@ def test_children_end_with_their_parent(package: Path) -> None:
     (package / "package" / "_kernels" / "user.py").write_text(ENDLESS)
     with started(package, CHILDREN) as process:
         assert process.stdout is not None
-        child = int(process.stdout.readline())
-        assert running(child)
+        pid = int(process.stdout.readline())
+        assert running(pid)
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
-        until(lambda: not running(child), "its end")
+        until(lambda: not running(pid), "its end")
 
 
 def test_ctrl_c_reaches_a_process_that_waits_for_its_children(package: Path) -> None:
@@ -220,10 +221,10 @@ def test_ctrl_c_reaches_a_process_that_waits_for_its_children(package: Path) -> 
     program = CHILDREN.replace("time.sleep(3600)", "background().wait()")
     with started(package, program) as process:
         assert process.stdout is not None
-        child = int(process.stdout.readline())
+        pid = int(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         process.wait(PATIENCE)
-        until(lambda: not running(child), "its end")
+        until(lambda: not running(pid), "its end")
 
     assert process.returncode == -signal.SIGINT
 
@@ -288,3 +289,8 @@ def test_each_kernel_alone_switched_at_each_call() -> None:
     assert len(called) > 5
     for kernel in called:
         assert alternating(kernel)[0] == expected, kernel
+
+
+def test_child_says_in_one_line_why_a_kernel_does_not_compile() -> None:
+    """Then it waits for the next one."""
+    assert child._compiled(b"no.such.module f 00").startswith("ModuleNotFoundError: No module")
