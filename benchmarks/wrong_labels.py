@@ -32,6 +32,7 @@ from stream import SpamScorer
 from stream.data.block import PREDICT, PREDICT_THEN_LEARN, Block
 from stream.decision import Budget, FalsePositiveBudget
 from stream.decision.budget import EVIDENCE, FLAGGED_LABEL
+from stream.decision.budget import Verdicts as BudgetVerdicts
 
 HAM, SPAM = "ham", "spam"
 LEARNED, ASKED = 1400, 600
@@ -80,9 +81,13 @@ def moved(model: SpamScorer, texts: Sequence[str], ages: Sequence[int], to: str)
     return model
 
 
-def row(name: str, said: Verdicts, spam: NDArray[np.bool_]) -> str:
-    """Ham above a half, spam above a half, the same by the evidence, the unknown mail."""
-    counts = [(part[which] > 0.5).sum() for part in said[:2] for which in (~spam, spam)]
+def row(name: str, said: Verdicts, spam: NDArray[np.bool_], threshold: float) -> str:
+    """Ham and spam above a half, those that are called spam, and the mail without a known word."""
+    counts = [
+        (part[which] >= least).sum()
+        for part, least in ((said.p, 0.5), (said.even, threshold))
+        for which in (~spam, spam)
+    ]
     cells = (name, *counts, f"{said.unknown:+.2f}")
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -95,22 +100,23 @@ def table(mails: Stream, model: SpamScorer) -> Iterator[str]:
     spams = [text for text, label in rest if label == SPAM]
     old = [i for i, (_, label) in enumerate(mails[:LEARNED]) if label == HAM][-10:]
     texts, ages = [mails[i][0] for i in old], [LEARNED - 1 - i for i in old]
-    heads = ("then", "ham above ½", "spam above ½", "ham by evidence", "spam by evidence")
+    threshold = spent_on(mails[:LEARNED])
+    heads = ("then", "ham above ½", "spam above ½", "ham called spam", "spam called spam")
     yield f"| {' | '.join((*heads, 'evidence of no known word'))} |"
     yield "|---" * 6 + "|"
-    yield row("nothing", asked(model, mails), spam)
+    yield row("nothing", asked(model, mails), spam, threshold)
     for n in (1, 10):
         wrong = taught(model, [(text, SPAM) for text in hams[:n]])
-        yield row(f"{n} ham labelled spam", asked(wrong, mails), spam)
+        yield row(f"{n} ham labelled spam", asked(wrong, mails), spam, threshold)
     back = moved(wrong, hams[:10], range(9, -1, -1), HAM)
-    yield row("… and moved back", asked(back, mails), spam)
+    yield row("… and moved back", asked(back, mails), spam, threshold)
     junk = moved(model, texts, ages, SPAM)
-    yield row("10 learned ham moved to Junk", asked(junk, mails), spam)
-    yield row("… and moved back", asked(moved(junk, texts, ages, HAM), mails), spam)
+    yield row("10 learned ham moved to Junk", asked(junk, mails), spam, threshold)
+    yield row("… and moved back", asked(moved(junk, texts, ages, HAM), mails), spam, threshold)
     run = taught(model, [(text, SPAM) for text in spams[:50]])
-    yield row("50 right labels of spam in a row", asked(run, mails), spam)
+    yield row("50 right labels of spam in a row", asked(run, mails), spam, threshold)
     run = taught(model, [(text, HAM) for text in hams[:50]])
-    yield row("50 right labels of ham in a row", asked(run, mails), spam)
+    yield row("50 right labels of ham in a row", asked(run, mails), spam, threshold)
 
 
 def changed(a: Verdicts, b: Verdicts) -> tuple[int, int]:
@@ -138,34 +144,37 @@ def placements(mails: Stream, model: SpamScorer, n: int) -> Iterator[str]:
         late = taught(model, [(text, SPAM) for text in texts])
         late_back = moved(late, texts, range(9, -1, -1), HAM)
         never = taught(model, [(text, HAM) for text in texts])
+        of_class = ((SPAM, spams), (HAM, hams))
+        runs = [taught(model, [(t, y) for t in rng.sample(of, 50)]) for y, of in of_class]
         for name, one, other in (
-            ("10 wrong among the last 400", asked(wrong, mails), now),
-            ("… and corrected", asked(back, mails), now),
-            ("10 ham labelled spam, then nothing", asked(late, mails), now),
-            ("… and corrected", asked(late_back, mails), asked(never, mails)),
-            (
-                "50 right labels of spam",
-                asked(taught(model, [(t, SPAM) for t in rng.sample(spams, 50)]), mails),
-                now,
-            ),
-            (
-                "50 right labels of ham",
-                asked(taught(model, [(t, HAM) for t in rng.sample(hams, 50)]), mails),
-                now,
-            ),
+            ("10 wrong among the last 400", wrong, model),
+            ("… and corrected", back, model),
+            ("10 ham labelled spam at the end", late, model),
+            ("… and corrected, and never wrong", late_back, never),
+            ("50 right labels of spam", runs[0], model),
+            ("50 right labels of ham", runs[1], model),
         ):
-            name = name if name not in found or len(found[name]) <= _ else name + " "
-            found.setdefault(name, []).append(changed(one, other))
-    yield f"| {n} placements | most changed of {ASKED} | mean | most by evidence |"
+            pair = (asked(one, mails), now if other is model else asked(other, mails))
+            found.setdefault(name, []).append(changed(*pair))
+    yield f"| {n} placements | most changed of {ASKED} | mean | most, by evidence |"
     yield "|---|---|---|---|"
     for name, counts in found.items():
         most, by_evidence = (max(column) for column in zip(*counts, strict=True))
         mean = sum(count for count, _ in counts) / len(counts)
-        yield f"| {name.strip()} | {most} | {mean:.1f} | {by_evidence} |"
+        yield f"| {name} | {most} | {mean:.1f} | {by_evidence} |"
 
 
-def spent(name: str, stream: Stream) -> str:
-    """What the budget of `init --spam` finds in a stream."""
+class Spent(NamedTuple):
+    """A budget after a stream: what it decided, and the probabilities by the evidence."""
+
+    budget: FalsePositiveBudget
+    done: BudgetVerdicts
+    even: Floats
+    spam: NDArray[np.bool_]
+
+
+def followed(stream: Stream) -> Spent:
+    """The budget of `init --spam` over a stream whose labels come at once."""
     model, even = SpamScorer(), np.full(len(stream), 0.0)
     spam = np.array([label == SPAM for _, label in stream])
     for first, last in pairwise([*range(0, len(stream), 500), len(stream)]):
@@ -179,6 +188,18 @@ def spent(name: str, stream: Stream) -> str:
     labels = np.where(spam, FLAGGED_LABEL, EVIDENCE)
     none = np.zeros(len(stream), dtype=np.bool_)
     done = budget.follow(steps, even, labels, steps, (even, none, none))
+    return Spent(budget, done, even, spam)
+
+
+def spent_on(stream: Stream) -> float:
+    """The threshold after a stream."""
+    threshold = followed(stream).budget.threshold
+    return 1.0 if threshold is None else threshold
+
+
+def spent(name: str, stream: Stream) -> str:
+    """What the budget finds in a stream."""
+    _, done, even, spam = followed(stream)
     first = int(np.argmax(done.flagged))
     late = np.arange(len(stream)) >= first
     ham = np.sort(even[late & ~spam])[::-1]

@@ -11,7 +11,7 @@ __all__ = ["FORMATS", "MIN_LEARNED", "spam_filter"]
 
 MIN_LEARNED = 5
 UNSURE = 0.5
-MIN_PROBABILITY = 0.6
+MIN_PROBABILITY = 0.7
 CORRECTED = "corrections = true  # the other label replaces the first one"
 # Name to what the observations are, and the lines of [input] and [features].
 FORMATS = {

@@ -396,9 +396,8 @@ class Progressive:
         answered, then = made.scored(block.op != PREDICT), self.waiting
         here, slots = made.answered(answered)
         proba = either(here, slots, predictions.proba, then.proba, n_classes)
-        every = either(
-            here, slots, np.column_stack((predicted, beside.predicted)), then.predicted, 3
-        )
+        both = np.column_stack((predicted, beside.predicted))
+        every = either(here, slots, both, then.predicted, 3)
         prior = either(here, slots, beside.prior, then.prior, n_classes)
         squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
         by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
