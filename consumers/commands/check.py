@@ -164,7 +164,7 @@ def _show_rules(config: Config, report: Report) -> None:
         among = ", ".join(config.decision.losses or ["the labels"])
         report.fine("decision", among + ("" if reject is None else f", or reject at {reject:g}"))
     if (budget := config.decision.budget) is not None:
-        after = f"from {budget.needed:,.0f} labelled records of other labels on, at the earliest"
+        after = f"from {budget.needed:,} labelled records of other labels on, at the earliest"
         share = f"{budget.label!r} for at most {100 * budget.rate:.6g} % of the others"
         report.fine("decision", f"{share}, {after}")
     for monitor in config.drift.rule.monitors:

@@ -75,10 +75,10 @@ def _written(
     write(path, text)
     shown = shlex.quote(str(path))
     rule = config.decision.budget
-    needed = rule.needed if rule is not None else 0.0
+    needed = rule.needed if rule is not None else 0
     typer.echo(
         f"wrote {path}: spam, unsure or ham; nothing but unsure before {MIN_LEARNED} labels of "
-        f"each, no spam before about {needed:,.0f} ham; next:"
+        f"each, no spam before {needed:,} ham; next:"
     )
     typer.echo(f"  headwater check {shown} --create    # creates the topics")
     typer.echo(f"  headwater run {shown}    # in a terminal of its own")

@@ -58,7 +58,7 @@ class DecisionConfig(Section):
         default=None,
         description="Flags a label at a threshold that keeps the false positive rate within a "
         'budget, `{label = "spam", rate = 0.001}`: of the records of all other labels at most this '
-        "share is flagged. Nothing is flagged before there is evidence, about 3.2 / rate labelled "
+        "share is flagged. Nothing is flagged before there is evidence, about 3 / rate labelled "
         "records of other labels. With `unsure = 0.5` a record that is not flagged, and has at "
         "least this probability of the label, has no action. With `min_learned = 20` no record "
         "has an action before 20 labels of the label and 20 of others. With "

@@ -9,8 +9,9 @@ from stream.decision.rule import Budget
 
 __all__ = ["FORMATS", "MIN_LEARNED", "spam_filter"]
 
-MIN_LEARNED = 20
+MIN_LEARNED = 5
 UNSURE = 0.5
+MIN_PROBABILITY = 0.7
 CORRECTED = "corrections = true  # the other label replaces the first one"
 # Name to what the observations are, and the lines of [input] and [features].
 FORMATS = {
@@ -57,7 +58,7 @@ def spam_filter(name: str, what: str, rate: float, *, corrections: bool) -> str:
             f"--spam: expected --format {', '.join(FORMATS)}, got {what!r}; give one of them"
         )
     try:
-        budget = Budget("spam", rate, MIN_LEARNED, UNSURE)
+        budget = Budget("spam", rate, MIN_LEARNED, UNSURE, MIN_PROBABILITY)
     except ValueError as error:
         raise ConfigError(f"--budget: {error}; give a share such as 0.01") from None
     return "\n".join(_lines(name, what, budget, corrections=corrections))
@@ -90,11 +91,11 @@ def _lines(name: str, what: str, budget: Budget, *, corrections: bool) -> list[s
         "",
         "[decision]",
         "# The action is spam, ham, or none: unsure. At most this share of ham is called spam,",
-        f"# and nothing before about {budget.needed:,.0f} ham were learned. One that is more",
-        "# likely spam than not, and may not be called so, is unsure. One that is not is never",
-        "# called spam. docs/budget.md",
+        f"# and nothing before {budget.needed:,} ham were learned. One whose words speak for spam",
+        "# and that may not be called so is unsure, and so is one without a known word.",
+        "# docs/budget.md",
         f'max_false_positive_rate = {{label = "spam", rate = {budget.rate:g}, unsure = {UNSURE}, '
-        f"min_learned = {MIN_LEARNED}, min_probability = {UNSURE}}}",
+        f"min_learned = {MIN_LEARNED}, min_probability = {MIN_PROBABILITY}}}",
         "",
         "[snapshots]",
         f"directory = {json.dumps(f'{name}-snapshots')}",

@@ -335,7 +335,7 @@ class Answerer:
         spec = self.copy.spec
         if self._budget is not None:
             rule = self._budget.rule
-            known = column(rule, list(made.classes), made.proba)
+            known = column(rule, list(made.classes), made.judged)
             of = (self._budget.flags_one, self._budget.doubts_one)
             marks = [np.array([f(p) for p in known.tolist()], dtype=np.bool_) for f in of]
             return decisions(rule, made, *marks).done()

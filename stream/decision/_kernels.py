@@ -1,10 +1,10 @@
 """The kernel of decisions by a budget of false positives.
 
-`counts` int64 (K,) is the number of labelled others by their place: how many of the K ascending
-candidate thresholds their probability reaches, less one. `sums` int64 (SUMS,) has, by the constants
-below, what follows from them and what was decided. `bounds` float64 (2, T) has intercept and slope
-of each test: with j false positives a threshold is allowed from the least intercept + j · slope
-labelled others on.
+`recent` int64 (W,) is a ring with the newest labelled others: the place of each, which is how many
+of the K ascending candidate thresholds its probability reaches, less one; -1 if it was taken back,
+or for none. `counts` int64 (K,) is their number by place. `sums` int64 (SUMS,) has, by the
+constants below, what follows from them and what was decided. A threshold is allowed from `needed`
+others on, if one more would still be within `rate` of those in the ring.
 
 A label is one of the codes below: of no label, of the flagged one, of another one that is no
 evidence, of another one that is.
@@ -16,8 +16,8 @@ from typing import Any
 
 from stream.kernel import kernel
 
-OTHERS, FALSE, ALLOWED, PLACE, ABOVE, FLAGGED, WITHHELD, UNSURE, OF_LABEL, OF_OTHERS = range(10)
-SUMS = 10
+OTHERS, FALSE, KEPT, PLACE, ABOVE, FLAGGED, WITHHELD, UNSURE, OF_LABEL, OF_OTHERS, NEXT = range(11)
+SUMS = 11
 NO_LABEL, FLAGGED_LABEL, OTHER_LABEL, EVIDENCE = range(4)
 
 
@@ -35,7 +35,8 @@ def follow(
     least: int,
     doubted: float,
     lowest: float,
-    bounds: Any,
+    needed: int,
+    recent: Any,
     counts: Any,
     sums: Any,
     flagged: Any,
@@ -69,9 +70,9 @@ def follow(
             was_early = early[s] if s >= 0 else too_early[i]
             if labels[i] == EVIDENCE and not was_early:
                 if s >= 0:
-                    add(place[s], flagged[s], 1, bounds, counts, sums)
+                    add(place[s], flagged[s], rate, needed, recent, counts, sums)
                 else:
-                    add(evidence[i], before[i], 1, bounds, counts, sums)
+                    add(evidence[i], before[i], rate, needed, recent, counts, sums)
             if least > 0:
                 sums[OF_LABEL if labels[i] == FLAGGED_LABEL else OF_OTHERS] += 1
 
@@ -83,31 +84,73 @@ def is_ready(least: int, sums: Any) -> bool:
 
 
 @kernel
-def add(place: int, was_flagged: bool, n: int, bounds: Any, counts: Any, sums: Any) -> None:
-    """Add one labelled other (n = 1) or take it back (n = -1), and move the threshold."""
-    counts[place] += n
-    sums[OTHERS] += n
-    if was_flagged:
-        sums[FALSE] += n
+def add(
+    place: int, was_flagged: bool, rate: float, needed: int, recent: Any, counts: Any, sums: Any
+) -> None:
+    """Add one labelled other, and move the threshold. The oldest one leaves a full ring."""
+    at = sums[NEXT]
+    if recent[at] >= 0:
+        remove(at, recent, counts, sums)
+    recent[at] = place
+    sums[NEXT] = (at + 1) % recent.size
+    counts[place] += 1
+    sums[KEPT] += 1
+    sums[OTHERS] += 1
+    sums[FALSE] += was_flagged
     if place >= sums[PLACE]:
-        sums[ABOVE] += n
-    while sums[ALLOWED] >= 0 and sums[OTHERS] < needed(sums[ALLOWED], bounds):
-        sums[ALLOWED] -= 1
-    while sums[OTHERS] >= needed(sums[ALLOWED] + 1, bounds):
-        sums[ALLOWED] += 1
-    while sums[ABOVE] > sums[ALLOWED] and sums[PLACE] < counts.size:
-        sums[ABOVE] -= counts[sums[PLACE]]
-        sums[PLACE] += 1
-    if sums[ALLOWED] >= 0:
-        while sums[PLACE] > 0 and sums[ABOVE] + counts[sums[PLACE] - 1] <= sums[ALLOWED]:
-            sums[PLACE] -= 1
-            sums[ABOVE] += counts[sums[PLACE]]
+        sums[ABOVE] += 1
+    move(rate, needed, counts, sums)
 
 
 @kernel
-def needed(false: int, bounds: Any) -> float:
-    """How many labelled others allow a threshold that this many of them reach."""
-    least = bounds[0, 0] + false * bounds[1, 0]
-    for i in range(1, bounds.shape[1]):
-        least = min(least, bounds[0, i] + false * bounds[1, i])
-    return float(least)
+def take_back(
+    place: int, was_flagged: bool, rate: float, needed: int, recent: Any, counts: Any, sums: Any
+) -> None:
+    """Take one labelled other back, out of the ring too if it is there, and move the threshold."""
+    sums[OTHERS] -= 1
+    sums[FALSE] -= was_flagged
+    for i in range(recent.size):
+        at = (sums[NEXT] - 1 - i) % recent.size
+        if recent[at] == place:
+            remove(at, recent, counts, sums)
+            break
+    for _ in range(recent.size):  # the newest ones, if they were taken back
+        at = (sums[NEXT] - 1) % recent.size
+        if recent[at] >= 0 or sums[KEPT] == 0:
+            break
+        sums[NEXT] = at
+    if sums[KEPT] == 0:
+        sums[NEXT] = 0
+    move(rate, needed, counts, sums)
+
+
+@kernel
+def remove(at: int, recent: Any, counts: Any, sums: Any) -> None:
+    """Take what is at a place of the ring out of the counts."""
+    place = recent[at]
+    recent[at] = -1
+    counts[place] -= 1
+    sums[KEPT] -= 1
+    if place >= sums[PLACE]:
+        sums[ABOVE] -= 1
+
+
+@kernel
+def allowed(rate: float, needed: int, sums: Any) -> int:
+    """How many of the ring may reach the threshold; -1: no threshold yet."""
+    if sums[OTHERS] < needed:
+        return -1
+    return max(int(rate * (sums[KEPT] + 1)) - 1, 0)
+
+
+@kernel
+def move(rate: float, needed: int, counts: Any, sums: Any) -> None:
+    """Move the threshold to the lowest candidate that is allowed."""
+    most = allowed(rate, needed, sums)
+    while sums[ABOVE] > most and sums[PLACE] < counts.size:
+        sums[ABOVE] -= counts[sums[PLACE]]
+        sums[PLACE] += 1
+    if most >= 0:
+        while sums[PLACE] > 0 and sums[ABOVE] + counts[sums[PLACE] - 1] <= most:
+            sums[PLACE] -= 1
+            sums[ABOVE] += counts[sums[PLACE]]

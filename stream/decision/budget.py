@@ -7,6 +7,7 @@ probabilities that were predicted for them. So it does not depend on blocks, res
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ from stream.data.state import State
 from stream.decision import _kernels
 from stream.decision._kernels import (
     ABOVE,
-    ALLOWED,
     EVIDENCE,
     FALSE,
     FLAGGED,
     FLAGGED_LABEL,
+    KEPT,
+    NEXT,
     NO_LABEL,
     OF_LABEL,
     OF_OTHERS,
@@ -53,7 +55,6 @@ __all__ = [
 ]
 
 PER_OCTAVE, TO_ZERO, TO_ONE = 8, 20, 52  # candidates each time that p or 1 - p halves
-FIRST_SUMS = 7  # of states before `unsure` and `min_learned`
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class BudgetView:
     others
         Labelled records of other labels: the evidence.
     missing
-        How many more are needed before anything can be flagged, if none of them reaches the
-        highest threshold; 0 if there is a threshold.
+        How many more are needed at least before anything can be flagged; 0 if there is a
+        threshold.
     threshold
         The probability from which the next record is flagged; None if nothing is flagged yet.
     flagged
@@ -129,19 +130,16 @@ class FalsePositiveBudget:
 
     Notes
     -----
-    The candidate thresholds are fixed. For each, the labelled others that reach it are counted. A
-    threshold is used while its count is small enough that, by a sequential test, its false positive
-    rate is below the budget. The counts grow from stricter to less strict thresholds. If a
-    threshold above the budget is used, the strictest one above the budget has passed its test,
-    which has a probability of at most 5 % over all time (Ville's inequality). So one level holds
-    for all thresholds together, as in fixed-sequence testing (Angelopoulos et al., Learn then Test,
-    2021). Tests are likelihood ratios against fixed rates (Wald, 1945; betting: Waudby-Smith and
-    Ramdas, 2024).
+    Nothing is flagged before there are so many labelled others that a threshold which none of them
+    reaches has a rate below the budget with a probability of 95 %: ln(0.05) / ln(1 - rate). From
+    then on the threshold is the lowest of fixed candidates of which the newest 10 / rate others
+    reach so few that one more is within the budget. So the budget is spent, and what a young model
+    predicted is forgotten.
 
-    Nothing is flagged either while one more false positive would exceed the budget of the labelled
+    Nothing is flagged while one more false positive would exceed the budget of the labelled
     others so far, so a model that changes does a bounded harm.
 
-    O(candidates) memory; a record costs some ten nanoseconds.
+    O(candidates + 10 / rate) memory, at most 2**14 others; a record costs some ten nanoseconds.
 
     Examples
     --------
@@ -159,10 +157,11 @@ class FalsePositiveBudget:
         if not isinstance(rule, Budget):
             raise SchemaError(f"expected a Budget, got {shown(rule)}")
         self.rule = rule
-        self._bounds = rule.bounds
+        self._rate, self._needed = float(rule.rate), rule.needed
+        self._recent = np.full(rule.recent, -1, dtype=np.int64)
         self._counts = np.zeros(CANDIDATES.size, dtype=np.int64)
         self._sums = np.zeros(SUMS, dtype=np.int64)
-        self._sums[ALLOWED], self._sums[PLACE] = -1, CANDIDATES.size
+        self._sums[PLACE] = CANDIDATES.size
 
     @property
     def threshold(self) -> float | None:
@@ -202,7 +201,10 @@ class FalsePositiveBudget:
             Its probability of the flagged label, and whether it was flagged, at its prediction.
         """
         place = int(_places(np.array([p]))[0])
-        _kernels.add(place, flagged, times, self._bounds, self._counts, self._sums)
+        change = _kernels.take_back if times < 0 else _kernels.add
+        held = self._recent, self._counts, self._sums
+        for _ in range(abs(times)):
+            change(place, flagged, self._rate, self._needed, *held)
 
     def count_one(self, *, of_label: bool, times: int = 1) -> None:
         """Count one label for `min_learned`; with `times` = -1 take it back."""
@@ -238,14 +240,16 @@ class FalsePositiveBudget:
         before, too_early = (np.ascontiguousarray(each) for each in earlier[1:])
         steps = (predicts, p, _places(p), labels, source, _places(earlier[0]), before, too_early)
         levels = (float(self.rule.doubted), float(self.rule.min_probability))
-        rule = (float(self.rule.rate), self.rule.min_learned, *levels)
-        _kernels.follow(*steps, *rule, self._bounds, self._counts, self._sums, *made)
+        rule = (self._rate, self.rule.min_learned, *levels, self._needed)
+        _kernels.follow(*steps, *rule, self._recent, self._counts, self._sums, *made)
         return made
 
     def view(self) -> BudgetView:
         """The counts so far."""
         others, top = int(self._sums[OTHERS]), int(self._counts[-1])
-        missing = max(0, int(np.ceil(_kernels.needed(top, self._bounds))) - others)
+        # As many as the highest threshold needs, where `top` others reach it.
+        least = self._needed if not top else max(self._needed, ceil((top + 1) / self._rate) - 1)
+        missing = max(0, least - others)
         return BudgetView(
             self.rule,
             others,
@@ -268,7 +272,7 @@ class FalsePositiveBudget:
             header["unsure"] = float(rule.unsure)
         if rule.min_probability:
             header["min_probability"] = float(rule.min_probability)
-        return State(header, {"counts": self._counts.copy(), "sums": self._sums.copy()})
+        return State(header, {"recent": self._recent.copy(), "sums": self._sums.copy()})
 
     @classmethod
     def from_state(cls, state: State) -> FalsePositiveBudget:
@@ -292,19 +296,19 @@ class FalsePositiveBudget:
             )
         except (KeyError, SchemaError) as error:
             raise StateError(f"the state of this budget is damaged: {error!r}") from None
-        counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.int64, 1)
-        if sums.size == FIRST_SUMS:
-            sums = np.append(sums, np.zeros(SUMS - FIRST_SUMS, dtype=np.int64))
-        others, place = int(counts.sum()), int(sums[PLACE]) if sums.size == SUMS else -1
+        recent, sums = state.array("recent", np.int64, 1), state.array("sums", np.int64, 1)
+        place = int(sums[PLACE]) if sums.size == SUMS else -1
         if (
-            counts.size != CANDIDATES.size
+            recent.size != out._recent.size
             or not 0 <= place <= CANDIDATES.size
-            or (counts < 0).any()
-            or others != sums[OTHERS]
-            or counts[place:].sum() != sums[ABOVE]
+            or ((recent < -1) | (recent >= CANDIDATES.size)).any()
+            or not 0 <= sums[NEXT] < recent.size
         ):
             raise StateError("the state of this budget is damaged: its counts do not fit")
-        out._counts, out._sums = counts.copy(), sums.copy()
+        counts = np.bincount(recent[recent >= 0], minlength=CANDIDATES.size)
+        if counts.sum() != sums[KEPT] or counts[place:].sum() != sums[ABOVE]:
+            raise StateError("the state of this budget is damaged: its counts do not fit")
+        out._recent, out._counts, out._sums = recent.copy(), counts, sums.copy()
         return out
 
 
@@ -339,7 +343,8 @@ def compile_budget(rule: Budget) -> None:
     steps, none = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
     budget = FalsePositiveBudget(rule)
     budget.follow(steps, np.zeros(1), steps, steps, (np.zeros(1), none, none))
-    budget.update_one(0.0, flagged=False)
+    for times in (1, -1):
+        budget.update_one(0.0, flagged=False, times=times)
     budget.flags_one(0.0)
     budget.view()
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log
+from math import ceil, inf, log, log1p
 
-import numpy as np
-
-from stream.data.block import Floats
 from stream.data.parameters import number, shown
 from stream.errors import SchemaError
 
 __all__ = ["Budget"]
 
-ALPHA = 0.05  # the probability that a threshold above the budget is ever used
+ALPHA = 0.05  # the probability with which the first threshold has a rate above the budget
 SMALLEST_RATE = 1e-6
-# The tests of a threshold: how many times the budget its rate is supposed to be, and the share of
-# ALPHA. Most of it is for a rate of 0, because that test is the first to allow anything.
-TESTS = ((0.0, 0.8), (0.2, 0.05), (0.5, 0.05), (0.8, 0.05), (0.95, 0.05))
+# So many of the newest others decide that TAIL of them are the budget, but at most MOST_RECENT.
+TAIL, MOST_RECENT = 10, 2**14
 MOST_LEARNED = 2**31
 
 
@@ -49,8 +45,8 @@ class Budget:
     Examples
     --------
     >>> from stream.decision import Budget
-    >>> round(Budget("spam", 0.001).needed)
-    3217
+    >>> Budget("spam", 0.01).needed
+    299
     """
 
     label: str
@@ -90,23 +86,12 @@ class Budget:
         return mine == (other.label, other.rate, other.min_learned)
 
     @property
-    def needed(self) -> float:
-        """How many labelled others allow a threshold that none of them reaches."""
-        return float(self.bounds[0].min())
+    def needed(self) -> int:
+        """How many labelled others are needed before anything is flagged: if none of so many
+        reaches a threshold, its rate is below the budget with a probability of 95 %."""
+        return ceil(log(ALPHA) / log1p(-self.rate))
 
     @property
-    def bounds(self) -> Floats:
-        """float64, (2, tests): intercept and slope of the number of labelled others by which a
-        test allows a threshold.
-
-        The test of rate q is the likelihood ratio of q and the budget, and it allows a threshold
-        when that reaches 1 / (its share of `ALPHA`). With j of n labelled others at or above the
-        threshold, its logarithm is (n - j) ln((1 - q) / (1 - rate)) + j ln(q / rate).
-        """
-        out = np.empty((2, len(TESTS)))
-        for i, (times, share) in enumerate(TESTS):
-            gain = log((1.0 - times * self.rate) / (1.0 - self.rate))
-            out[0, i] = -log(ALPHA * share) / gain
-            out[1, i] = inf if times == 0.0 else 1.0 - log(times) / gain
-        out[1, 0] = 1e18  # finite, because 0 * inf is no number: one false positive rules it out
-        return out
+    def recent(self) -> int:
+        """How many of the newest labelled others choose the threshold."""
+        return min(ceil(TAIL / self.rate), MOST_RECENT)

@@ -121,7 +121,7 @@ def within(
     labels[steps] = np.where(others[block.y[steps]], other, FLAGGED_LABEL)
     then = np.zeros(len(block))
     before, early = (np.zeros(len(block), dtype=np.bool_) for _ in range(2))
-    then[waited] = column(rule, classes, waiting.proba[at])
+    then[waited] = waiting.judged[at]
     before[waited], early[waited] = waiting.flagged[at], waiting.early[at]
-    now = column(rule, classes, predictions.proba)
+    now = column(rule, classes, predictions.judged)
     return budget.follow(predicts, now, labels, source, (then, before, early))

@@ -99,8 +99,11 @@ def _explained_in_part(
     parts.append(learner.run(block.slice(start, len(block))))
     found += [None] * len(parts[-1])
     proba, at = np.zeros((len(found), len(learner.classes))), 0
+    even = None if parts[0].even is None else np.zeros_like(proba)
     for part in parts:
+        if even is not None:
+            even[at : at + len(part), : part.proba.shape[1]] = part.judged
         proba[at : at + len(part), : part.proba.shape[1]] = part.proba
         at += len(part)
     known = np.concatenate([part.known for part in parts])
-    return Predictions(learner.classes, proba, known), found
+    return Predictions(learner.classes, proba, known, even), found

@@ -23,6 +23,7 @@ SLACK = 1e-6  # by which sums of probabilities may exceed 1
 # arrays grow by a copy, it always doubles.
 STEP = 2**20
 
+OF_BUDGET = {"flagged": np.bool_, "early": np.bool_, "judged": np.float64}
 _Number = TypeVar("_Number", bound=np.generic)
 
 
@@ -45,7 +46,7 @@ class PendingRows:
         self.memos = ObjectPieces(1)
         self._predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
         self._proba, self._prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
-        self._squares = ResizableArray(np.empty(0))
+        self._squares, self._judged = (ResizableArray(np.empty(0)) for _ in range(2))
         self._flagged, self._early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
         self._classes = 0
 
@@ -75,6 +76,11 @@ class PendingRows:
     def flagged(self) -> NDArray[np.bool_]:
         """(slots,): whether a budget of false positives flagged the record."""
         return self._flagged.array
+
+    @property
+    def judged(self) -> Floats:
+        """(slots,): the probability by which that budget decided."""
+        return self._judged.array
 
     @property
     def early(self) -> NDArray[np.bool_]:
@@ -107,9 +113,10 @@ class PendingRows:
         beside: BaselinePredictions,
         flagged: NDArray[np.bool_] | None = None,
         early: NDArray[np.bool_] | None = None,
+        judged: Floats | None = None,
     ) -> None:
         """Store one row with its predictions in each slot of `index`. `slots` is the size
-        needed. `flagged` and `early` are None without a budget."""
+        needed. `flagged`, `early` and `judged` are None without a budget."""
         self._grow(slots)
         self.widen(proba.shape[1])
         if not index.size:
@@ -123,6 +130,7 @@ class PendingRows:
         self.squares[index] = beside.squares
         self.flagged[index] = False if flagged is None else flagged
         self.early[index] = False if early is None else early
+        self.judged[index] = 0.0 if judged is None else judged
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
@@ -152,7 +160,8 @@ class PendingRows:
         n = len(self.rows)
         if slots <= n:
             return
-        zero = (self._proba, self._prior, self._squares, self._flagged, self._early)
+        of_budget = self._flagged, self._early, self._judged
+        zero = (self._proba, self._prior, self._squares, *of_budget)
         held = (self.rows.like.numeric, self.predicted, *(each.array for each in zero))
         size = sum(array.itemsize * math.prod(array.shape[1:]) for array in held)
         del held  # nothing may refer to arrays that grow
@@ -171,10 +180,9 @@ class PendingRows:
             "prior": self.prior[index, : self._classes],
             "squares": self.squares[index],
         }
-        if self.flagged[index].any():  # absent without a budget, as in states of older versions
-            arrays["flagged"] = self.flagged[index]
-        if self.early[index].any():
-            arrays["early"] = self.early[index]
+        for name in OF_BUDGET:  # absent without a budget
+            if (found := getattr(self, name)[index]).any():
+                arrays[name] = found
         return State({}, {**stored(self.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
@@ -201,8 +209,8 @@ class PendingRows:
             proba,
             BaselinePredictions(predicted[:, 1:], prior, squares),
             *(
-                state.array(name, np.bool_, 1) if name in state.arrays else None
-                for name in ("flagged", "early")
+                state.array(name, kind, 1) if name in state.arrays else None
+                for name, kind in OF_BUDGET.items()
             ),
         )
 

@@ -154,6 +154,8 @@ class Progressive:
             self.budget = None if budget is None else FalsePositiveBudget(budget)
             self.waiting.flagged[:] = False
             self.waiting.early[:] = budget is not None and budget.min_learned > 0
+            if budget is not None:  # nothing else is known of the rows that wait
+                self.waiting.judged[:] = column(budget, list(self.join.labels), self.waiting.proba)
 
     def load_drift(self, state: State) -> None:
         """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
@@ -351,11 +353,9 @@ class Progressive:
         then, at, labels = self.waiting, slice(due.slot, due.slot + 1), list(self.join.labels)
         for label, times in ((due.old, -1), (due.new, 1)):
             budget.count_one(of_label=named(label) == budget.rule.label, times=times)
-        if then.early[due.slot]:
-            return
-        if not column(budget.rule, labels, then.prior[at]).item():
+        if then.early[due.slot] or not column(budget.rule, labels, then.prior[at]).item():
             return  # the flagged label was not known then
-        p = column(budget.rule, labels, then.proba[at]).item()
+        p = float(then.judged[due.slot])
         for label, times in ((due.old, -1), (due.new, 1)):
             if named(label) != budget.rule.label:
                 budget.update_one(p, flagged=bool(then.flagged[due.slot]), times=times)
@@ -396,9 +396,8 @@ class Progressive:
         answered, then = made.scored(block.op != PREDICT), self.waiting
         here, slots = made.answered(answered)
         proba = either(here, slots, predictions.proba, then.proba, n_classes)
-        every = either(
-            here, slots, np.column_stack((predicted, beside.predicted)), then.predicted, 3
-        )
+        both = np.column_stack((predicted, beside.predicted))
+        every = either(here, slots, both, then.predicted, 3)
         prior = either(here, slots, beside.prior, then.prior, n_classes)
         squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
         by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
@@ -406,10 +405,13 @@ class Progressive:
 
         keep, from_row = changes.slot, changes.row
         which, rows = made.of_row[from_row], block.rows.take(from_row)
-        proba = predictions.proba[which]
-        beside, waiting = beside.take(which), (self.join.slots, keep, rows, predicted[which], proba)
-        marks = () if verdicts is None else (verdicts.flagged[which], verdicts.early[which])
-        self.waiting.put(*waiting, beside, *marks)
+        now = self.join.slots, keep, rows, predicted[which], predictions.proba[which]
+        if verdicts is None or self.budget is None:
+            self.waiting.put(*now, beside.take(which))
+            return
+        judged = column(self.budget.rule, predictions.classes, predictions.judged)[which]
+        marks = verdicts.flagged[which], verdicts.early[which], judged
+        self.waiting.put(*now, beside.take(which), *marks)
 
     def view(self) -> QualityView:
         """The present scores."""

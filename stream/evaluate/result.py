@@ -90,13 +90,17 @@ def by_code(made: Predictions, labels: Dictionary) -> Predictions:
     proba = np.zeros((len(made), len(labels)))
     proba[:, at] = made.proba
     known = np.append(np.int64(0), np.maximum.accumulate(at + 1))[made.known]
-    return Predictions(list(labels), proba, known)
+    even = None if made.even is None else np.zeros_like(proba)
+    if even is not None and made.even is not None:
+        even[:, at] = made.even
+    return Predictions(list(labels), proba, known, even)
 
 
 def joined(parts: list[Result], labels: list[Label]) -> Result:
     """Join the results of the parts of one call."""
     n = sum(len(part.predictions) for part in parts)
     proba, at, learned = np.zeros((n, len(labels))), 0, 0
+    even = np.zeros_like(proba) if parts[0].predictions.even is not None else None
     before: list[NDArray[np.int64]] = []
     rejected: dict[int, Reason] = {}
     refused: list[Refused] = []
@@ -108,6 +112,8 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
         champions += [(at + first, name) for first, name in part.champions]
         promotions += [p._replace(prediction=at + p.prediction) for p in part.promotions]
         proba[at : at + len(made), : made.proba.shape[1]] = made.proba
+        if even is not None:
+            even[at : at + len(made), : made.proba.shape[1]] = made.judged
         at += len(made)
         before.append(part.learned_before + learned)
         learned += part.learned
@@ -117,7 +123,7 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
             why = [*(why or []), *part.explanations]
     known = np.concatenate([part.predictions.known for part in parts])
     predicted = np.concatenate([part.predicted for part in parts])
-    made = Predictions(labels, proba, known)
+    made = Predictions(labels, proba, known, even)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
     against = [p.against for p in parts if p.against is not None]

@@ -27,14 +27,23 @@ class Predictions:
         float64, (n, len(classes)); 0 for a class that was not yet known.
     known
         int64, (n,): how many classes were known at each prediction.
+    even
+        float64, as `proba`: the posteriors if all classes had equal shares, which is what the
+        evidence says; None: the learner does not know.
     """
 
     classes: list[Label]
     proba: Floats
     known: NDArray[np.int64]
+    even: Floats | None = None
 
     def __len__(self) -> int:
         return int(self.known.shape[0])
+
+    @property
+    def judged(self) -> Floats:
+        """What a budget decides by: `even`, or the posteriors."""
+        return self.proba if self.even is None else self.even
 
     def best(self) -> NDArray[np.int64]:
         """Code of the most probable class; -1 if no class was known. Of equal ones the first

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
+from math import ceil
 
 from stream.decision.budget import CANDIDATES
 
 __all__ = ["SlowBudget"]
-
-SHARES = {0.0: 0.8, 0.2: 0.05, 0.5: 0.05, 0.8: 0.05, 0.95: 0.05}
 
 
 class SlowBudget:
@@ -38,26 +36,14 @@ class SlowBudget:
             return True
         return self.unsure is not None and p >= self.unsure and not self.flags(p)
 
-    def passes(self, false: int, n: int) -> bool:
-        """Whether one of the tests says that a threshold with so many of n is below the budget."""
-        for times, share in SHARES.items():
-            q = times * self.rate
-            if false and not q:
-                continue
-            ratio = (n - false) * (log(1 - q) - log(1 - self.rate))
-            ratio += false * (log(q) - log(self.rate)) if false else 0.0
-            if ratio >= log(1 / (0.05 * share)):
-                return True
-        return False
-
     @property
     def threshold(self) -> float | None:
-        """The least strict candidate that passes; None: none."""
-        n, ps = len(self.others), [p for p, _ in self.others]
-        for t in CANDIDATES.tolist():
-            if self.passes(sum(p >= t for p in ps), n):
-                return float(t)
-        return None
+        """The lowest candidate that few enough of the newest others reach; None: none."""
+        if (1 - self.rate) ** len(self.others) > 0.05:
+            return None
+        newest = [p for p, _ in self.others[-min(ceil(10 / self.rate), 2**14) :]]
+        most = max(int(self.rate * (len(newest) + 1)) - 1, 0)
+        return next((t for t in CANDIDATES.tolist() if sum(p >= t for p in newest) <= most), None)
 
     def flags(self, p: float) -> bool:
         """Whether a record is flagged."""
