@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from stream.data.schema import Label
 
-__all__ = ["PRIOR", "Explanation", "LinearView", "TextSpan"]
+__all__ = ["BIAS", "PRIOR", "Explanation", "LinearView", "TextSpan"]
 
 PRIOR = "(prior)"
+BIAS = "(bias)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Explanation:
     log_odds
         log P(label | x) - log P(against | x): exactly ``sum(contributions.values())``.
     contributions
-        Feature or token to its contribution, in nats. The prior is called "(prior)". `largest`
+        Feature or token to its contribution, in nats. The prior is called "(prior)", and
+        what any evidence adds whatever it says "(bias)". `largest`
         drops the small contributions.
     spans
         The same for each part of the texts, in their order, without overlaps. They are empty if the

@@ -6,7 +6,8 @@ so that it depends only on what was learned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,53 +16,95 @@ from numpy.typing import NDArray
 from stream.data.state import State
 from stream.errors import StateError
 from stream.linear._kernels import evidence as kernels
-from stream.linear._kernels.evidence import HEAVIEST, LARGEST_UNIT, Evidence
+from stream.linear._kernels import lessons
+from stream.linear._kernels.evidence import HEAVIEST, LARGEST_UNIT, MEMORIES, Evidence
 from stream.linear.word_counts import CountedWords
 from stream.text.features import VIEWS
 
 __all__ = [
     "FEWEST",
+    "NOTES",
+    "beginning",
+    "bytes_of",
     "counted",
     "empty",
     "enlarged",
     "exported",
     "merged",
+    "note_bytes",
+    "noted",
     "restored",
+    "retracted",
     "room",
     "swept",
+    "uncounted",
     "widened",
 ]
 
 TINIEST = 1e-30  # of a divisor
 FEWEST, MOST = 2**12, 2**22  # places of the table
 TWO = 2  # classes that share a column
+ROOM = 2  # enlarging a table doubles it, and the old one exists until it is copied
+KEY, CELL = 4, 4  # bytes
+NOTES = 2**12  # records whose labels can be taken back exactly
 BY_COLUMN = ("final", "final_squares")
 OF_VIEWS = ("slope", "slope_squares")
-COUNTS = ("changes", "cut", "evicted", "records", "refused")
+COUNTS = ("cut", "evicted", "records", "refused")
+OF_NOTES = ("note_count", "note_pull", "note_slope", "note_bias", "note_final")
 FARTHEST, HEAVY = 1e30, 1e38  # of signed numbers and of the others in a state; never reached
 
 
 def empty() -> Evidence:
     """The state before anything is learned: the views of texts share the sum."""
+    ones: dict[str, Any] = {
+        name: np.zeros(1, dtype=np.int64) for name in ("size", "noted", *COUNTS)
+    }
+    notes: dict[str, Any] = {n: np.zeros((NOTES, *of), np.float32) for n, of in _notes(TWO).items()}
     return Evidence(
         key=np.zeros(FEWEST, dtype=np.uint32),
         cell=np.zeros((FEWEST, width(TWO)), dtype=np.float32),
-        totals=np.zeros(TWO),
+        totals=np.zeros((MEMORIES, TWO)),
         bias=np.zeros((VIEWS, 1)),
         slope=np.array([1 / 3, 1 / 3, 1 / 3, 1.0]),
         slope_squares=np.zeros(VIEWS),
         final=np.zeros(1),
         final_squares=np.zeros(1),
-        unit=np.ones(1),
-        losses=np.zeros(3),
-        size=np.zeros(1, dtype=np.int64),
-        **{name: np.zeros(1, dtype=np.int64) for name in COUNTS},
+        unit=np.ones(MEMORIES),
+        losses=np.zeros(MEMORIES),
+        surprise=np.zeros(2),
+        note_key=np.zeros(NOTES, dtype=np.int64),
+        **notes,
+        **ones,
     )
 
 
+def _notes(classes: int) -> dict[str, tuple[int, ...]]:
+    """The shape of what is noted of a record, by the name of the array."""
+    k = columns(classes)
+    shapes = (MEMORIES,), (MEMORIES, VIEWS, k), (VIEWS,), (VIEWS, k), (k,)
+    return dict(zip(OF_NOTES, shapes, strict=True))
+
+
+def note_bytes(classes: int) -> int:
+    """Bytes of all notes."""
+    return NOTES * (8 + 4 * sum(prod(shape) for shape in _notes(classes).values()))
+
+
+def bytes_of(places: int, classes: int) -> int:
+    """Bytes that a table of so many places can take, with the notes."""
+    return ROOM * places * (KEY + CELL * width(classes)) + note_bytes(classes)
+
+
+def beginning(known: int) -> NDArray[np.int64]:
+    """Where `progressive` begins, with so many known classes."""
+    at = np.zeros(7, dtype=np.int64)
+    at[3] = known
+    return at
+
+
 def width(classes: int) -> int:
-    """Numbers of a feature: counts, and weight and squares of each column."""
-    return classes + 2 * columns(classes)
+    """Numbers of a feature in both memories: counts, and weight and squares of each column."""
+    return MEMORIES * (classes + 2 * columns(classes))
 
 
 def columns(classes: int) -> int:
@@ -93,9 +136,9 @@ def swept(s: Evidence, kept: int, places: int) -> Evidence:
     """`s` with the `kept` features that have most evidence: the weight of their records, of which
     older ones count less. `places`: of the table."""
     order, key, cell = _in_order(s)
-    counts = cell[:, : s.totals.size].astype(np.float64)
+    counts = cell[:, : s.totals.shape[1]].astype(np.float64)  # of the slow memory
     seen = np.zeros(order.size)
-    for c in range(s.totals.size):
+    for c in range(s.totals.shape[1]):
         seen += counts[:, c]
     best = np.sort(np.lexsort((key, -seen))[:kept])
     s.evicted[0] += order.size - best.size
@@ -104,9 +147,14 @@ def swept(s: Evidence, kept: int, places: int) -> Evidence:
 
 
 def counted(
-    s: Evidence, words: CountedWords, records: NDArray[np.float64], weight: float, most: int
+    s: Evidence,
+    words: CountedWords,
+    records: NDArray[np.float64],
+    weights: Sequence[float],
+    most: int,
 ) -> tuple[Evidence, int]:
-    """`s` with these counts added, each record with that weight, and how many words it has of them.
+    """`s` with these counts added, and how many words it has of them. `weights`: of each record in
+    each memory.
 
     The table has at most `most` places; the words with most records come first. Words in the table
     always have room.
@@ -125,34 +173,55 @@ def counted(
     s.size[0] += fresh.size
     at = np.empty(key.size, dtype=np.int64)
     kernels.find(key, 0, key.size, s.key, s.cell, at)
-    weight *= float(s.unit[0])
-    s.cell[at, : records.size] += (weight * words.records[kept]).astype(np.float32)
-    s.totals[:] += weight * records
+    for m, weight in enumerate(weights):
+        own, mine = weight * float(s.unit[m]), m * records.size + np.arange(records.size)
+        s.cell[at[:, None], mine] += (own * words.records[kept]).astype(np.float32)
+        s.totals[m] += own * records
     return s, kept.size
 
 
-def uncounted(s: Evidence, key: NDArray[np.uint32], code: int, weight: float) -> Callable[[], None]:
+def noted(s: Evidence, key: NDArray[np.uint32], code: int) -> int:
+    """Where the newest record of class `code` with these features is noted; -1: nowhere."""
+    at = np.flatnonzero(s.note_key == lessons.note_key_of(key, 0, key.size, code))
+    if not at.size:
+        return -1
+    age = (int(s.noted[0]) - 1 - at) % NOTES
+    return int(at[np.argmin(age)])
+
+
+def retracted(
+    s: Evidence, key: NDArray[np.uint32], start: NDArray[np.int64], code: int, slot: int
+) -> None:
+    """Take back what a record taught that is noted at `slot`, and its note."""
+    place = np.empty(key.size, dtype=np.int64)
+    kernels.find(key, 0, key.size, s.key, s.cell, place)
+    room = np.empty((s.cell.shape[1] + 1, key.size), dtype=np.float32)
+    lessons.retract(code, place, room, start, slot, s)
+
+
+def uncounted(s: Evidence, key: NDArray[np.uint32], code: int, weights: Sequence[float]) -> None:
     """Take a record of class `code` with these features out of the counts, as far as it is there.
 
     What else its features have learned fades by its share of their counts: a feature that was in
-    no other record is as if it were new. weight: that of the record now. Returns a function that
-    undoes it, while the table is the same.
+    no other record is as if it were new. weights: those of the record now, in each memory.
     """
     at = np.empty(key.size, dtype=np.int64)
     kernels.find(key, 0, key.size, s.key, s.cell, at)
-    at, own, classes = at[at >= 0], weight * float(s.unit[0]), s.totals.size
-    before, totals = s.cell[at].copy(), s.totals.copy()
-    whole = np.maximum(before[:, :classes].sum(axis=1, dtype=np.float64), TINIEST)
-    left = np.clip(1.0 - own / whole, 0.0, 1.0).astype(np.float32)
-    s.cell[at, classes:] *= left[:, None]
-    s.cell[at, code] = np.maximum(before[:, code] - np.float32(own), np.float32(0.0))
-    s.totals[code] = max(totals[code] - own, 0.0)
+    at, classes = at[at >= 0], s.totals.shape[1]
+    for m, weight in enumerate(weights):
+        own, first = weight * float(s.unit[m]), m * classes
+        counts = s.cell[at, first : first + classes]
+        whole = np.maximum(counts.sum(axis=1, dtype=np.float64), TINIEST)
+        left = np.clip(1.0 - own / whole, 0.0, 1.0).astype(np.float32)
+        s.cell[at, _of_memory(m, classes)] *= left[:, None]
+        s.cell[at, first + code] = np.maximum(counts[:, code] - np.float32(own), np.float32(0.0))
+        s.totals[m, code] = max(float(s.totals[m, code]) - own, 0.0)
 
-    def undo() -> None:
-        s.cell[at] = before
-        s.totals[:] = totals
 
-    return undo
+def _of_memory(memory: int, classes: int) -> slice:
+    """The columns of a cell with weights and squares in a memory."""
+    first, each = MEMORIES * classes, 2 * columns(classes)
+    return slice(first + memory * each, first + (memory + 1) * each)
 
 
 def _in_order(s: Evidence) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[Any]]:
@@ -164,22 +233,23 @@ def _in_order(s: Evidence) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArr
 
 def widened(s: Evidence, classes: int) -> Evidence:
     """`s` with room for that many classes. Two classes that shared a column get one each."""
-    old = s.totals.size
+    old = s.totals.shape[1]
     if old >= classes:
         return s
     k = columns(old)
     cell = np.zeros((s.key.size, width(classes)), dtype=np.float32)
-    cell[:, :old] = s.cell[:, :old]
-    cell[:, classes : classes + 2 * old] = _by_class(s.cell[:, old:], k)
-    out: dict[str, NDArray[Any]] = {"cell": cell, "totals": np.zeros(classes)}
-    out["totals"][:old] = s.totals
-    out["bias"] = np.zeros((VIEWS, classes))
-    out["bias"][:, :old] = s.bias if k > 1 else np.hstack((-s.bias, s.bias))
-    for name in BY_COLUMN:
+    out: dict[str, NDArray[Any]] = {"cell": cell, "totals": np.zeros((MEMORIES, classes))}
+    out["totals"][:, :old] = s.totals
+    for m in range(MEMORIES):
+        cell[:, m * classes : m * classes + old] = s.cell[:, m * old : (m + 1) * old]
+        first = _of_memory(m, classes).start
+        cell[:, first : first + 2 * old] = _by_class(s.cell[:, _of_memory(m, old)], k)
+    for name in (*BY_COLUMN, "bias", "note_pull", "note_bias", "note_final"):
         mine = getattr(s, name)
-        out[name] = np.zeros(classes)
         sign = 1.0 if name.endswith("squares") else -1.0
-        out[name][:old] = mine if k > 1 else [sign * mine[0], mine[0]]
+        made = np.zeros((*mine.shape[:-1], classes), dtype=mine.dtype)
+        made[..., :old] = mine if k > 1 else np.concatenate((sign * mine, mine), axis=-1)
+        out[name] = made
     return s._replace(**out)
 
 
@@ -191,11 +261,13 @@ def _by_class(cells: NDArray[Any], k: int) -> NDArray[Any]:
 
 
 def exported(s: Evidence) -> dict[str, NDArray[Any]]:
-    """The arrays of a state; some are not copied."""
+    """The arrays of a state; some are not copied. Of the notes only those in use."""
     _, key, cell = _in_order(s)
     out = s._asdict()
     del out["size"]
-    return {**out, "key": key, "cell": cell}
+    used = min(int(s.noted[0]), NOTES)
+    notes = {name: out[name][:used] for name in ("note_key", *OF_NOTES)}
+    return {**out, "key": key, "cell": cell, **notes}
 
 
 def restored(state: State, classes: int) -> Evidence:
@@ -214,30 +286,46 @@ def restored(state: State, classes: int) -> Evidence:
         raise StateError("array 'key': expected rising numbers above 0, got others")
     if n > room(MOST):
         raise StateError(f"expected at most {room(MOST)} features, got {n}")
-    shapes: dict[str, tuple[int, ...]] = {"totals": (classes,), "bias": (VIEWS, k), "unit": (1,)}
-    shapes["losses"] = (3,)
+    shapes: dict[str, tuple[int, ...]] = {"totals": (MEMORIES, classes), "bias": (VIEWS, k)}
+    shapes |= dict.fromkeys(("unit", "losses"), (MEMORIES,)) | {"surprise": (2,)}
     shapes |= dict.fromkeys(BY_COLUMN, (k,)) | dict.fromkeys(OF_VIEWS, (VIEWS,))
     found: dict[str, NDArray[Any]] = {}
     for name, shape in shapes.items():
         found[name] = _checked(state.array(name, np.float64, len(shape)), name, shape)
     cell = _checked(state.array("cell", np.float32, 2), "cell", (n, width(classes)))
-    signed = cell[:, classes::2]
-    if (np.abs(signed) > FARTHEST).any() or (np.delete(cell, np.s_[classes::2], 1) < 0).any():
+    signed = np.s_[MEMORIES * classes :: 2]
+    if (np.abs(cell[:, signed]) > FARTHEST).any() or (np.delete(cell, signed, 1) < 0).any():
         raise StateError("array 'cell': expected counts and squares of at least 0")
-    for name in ("totals", "slope", "slope_squares", "final_squares", "losses"):
+    for name in ("totals", "slope", "slope_squares", "final_squares", "losses", "surprise"):
         if (found[name] < 0).any():
             raise StateError(f"array {name!r}: expected numbers of at least 0")
-    if (found["slope"] > HEAVIEST).any() or not 1.0 <= found["unit"][0] <= LARGEST_UNIT:
+    unit = found["unit"]
+    if (found["slope"] > HEAVIEST).any() or not ((unit >= 1.0) & (unit <= LARGEST_UNIT)).all():
         raise StateError("expected the weights of views and the unit within their bounds")
-    for name in COUNTS:
+    for name in (*COUNTS, "noted"):
         found[name] = state.array(name, np.int64, 1)
         if found[name].shape != (1,) or found[name][0] < 0:
             raise StateError(f"array {name!r}: expected one count of at least 0")
+    found |= _restored_notes(state, int(found["noted"][0]), classes)
     places = FEWEST
     while room(places) < n:
         places *= 2
     out = empty()._replace(**found, size=np.array([n], dtype=np.int64))
     return _filled(out, places, key, cell)
+
+
+def _restored_notes(state: State, made: int, classes: int) -> dict[str, NDArray[Any]]:
+    """The arrays of the notes, of which `made` were ever made."""
+    used, out = min(made, NOTES), {"note_key": np.zeros(NOTES, dtype=np.int64)}
+    key = state.array("note_key", np.int64, 1)
+    if key.size != used:
+        raise StateError(f"array 'note_key': expected {used} keys, got {key.size}")
+    out["note_key"][:used] = key
+    for name, shape in _notes(classes).items():
+        given = state.array(name, np.float32, 1 + len(shape))
+        out[name] = np.zeros((NOTES, *shape), dtype=np.float32)
+        out[name][:used] = _checked(given, name, (used, *shape))
+    return out
 
 
 def _checked(array: NDArray[Any], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -246,54 +334,97 @@ def _checked(array: NDArray[Any], name: str, shape: tuple[int, ...]) -> NDArray[
     return array
 
 
-def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: float) -> Evidence:
+def merged(
+    mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], left: Sequence[float]
+) -> Evidence:
     """`mine` with `theirs` added, which has at most as many classes.
 
     Counts are added. Each weight becomes the mean of both, weighted by their sums of squared
-    gradients; biases of views are weighted by records.
+    gradients; biases of views are weighted by records. No note is left, because what a record has
+    taught is no longer there as it was.
 
     Parameters
     ----------
     codes
         For each class of `theirs`, its code in `mine`.
-    fade
-        What remains of the counts and squares of `mine`, in the unit of `theirs`.
+    left
+        What remains of the counts and squares of `mine` in each memory.
     """
-    classes = mine.totals.size
+    classes, others = mine.totals.shape[1], theirs.totals.shape[1]
     order, key, cell = _in_order(theirs)
     fresh = ~np.isin(key, mine.key)
     places = mine.key.size
     while room(places) < int(mine.size[0]) + int(np.count_nonzero(fresh)):
         places *= 2
     mine = _filled(mine, places, mine.key, mine.cell)
-    mine.cell[:, :classes] *= np.float32(fade)
-    mine.cell[:, classes + 1 :: 2] *= np.float32(fade)
-    mine.totals[:] *= fade
     kernels.insert(key[fresh], np.zeros((order.size, mine.cell.shape[1]), np.float32), *mine[:2])
     mine.size[0] += np.count_nonzero(fresh)
     at = np.empty(key.size, dtype=np.int64)
     kernels.find(key, 0, key.size, mine.key, mine.cell, at)
-    for theirs_code, code in enumerate(codes.tolist()):
-        mine.cell[at, code] += cell[:, theirs_code]
-        mine.totals[code] += theirs.totals[theirs_code]
-    left = fade * float(mine.unit[0] / theirs.unit[0])
-    mine.losses[:] = mine.losses * [0.0, left, left] + theirs.losses
+    for m in range(MEMORIES):
+        fade = left[m] * float(theirs.unit[m] / mine.unit[m])
+        mine.cell[:, m * classes : (m + 1) * classes] *= np.float32(fade)
+        mine.totals[m] *= fade
+        for theirs_code, code in enumerate(codes.tolist()):
+            mine.cell[at, m * classes + code] += cell[:, m * others + theirs_code]
+            mine.totals[m, code] += theirs.totals[m, theirs_code]
+        _merge_weights(mine, cell[:, _of_memory(m, others)], at, codes, m, fade)
+    losses_left = lessons.LOSSES_LEFT ** int(theirs.records[0])
+    mine.losses[:] = losses_left * mine.losses + theirs.losses
+    surprise_left = np.array(lessons.SURPRISE_LEFT) ** int(theirs.records[0])
+    mine.surprise[:] = surprise_left * mine.surprise + theirs.surprise
     mine.unit[:] = theirs.unit
-    k = columns(theirs.totals.size)
-    each = _by_class(cell[:, theirs.totals.size :], k).astype(np.float64)
+    _merge_sums(mine, theirs, codes)
+    for name in COUNTS:
+        getattr(mine, name)[:] += getattr(theirs, name)
+    mine.noted[:] = 0
+    mine.note_key[:] = 0
+    for name in OF_NOTES:
+        getattr(mine, name)[:] = 0.0
+    return mine
+
+
+def _merge_weights(
+    mine: Evidence,
+    cell: NDArray[Any],
+    at: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    memory: int,
+    fade: float,
+) -> None:
+    """Make weights of a memory the mean of both; cell: weights and squares of the other one."""
+    classes = mine.totals.shape[1]
+    first = _of_memory(memory, classes).start
+    mine.cell[:, first + 1 : _of_memory(memory, classes).stop : 2] *= np.float32(fade)
+    k = cell.shape[1] // 2
+    each = _by_class(cell, k).astype(np.float64)
+    for theirs_code, code in enumerate(codes.tolist()):
+        column, sign = _column_of(classes, code)
+        if columns(classes) == 1 and theirs_code > 0:
+            continue  # both classes are one column
+        own = first + 2 * column
+        pair = each[:, 2 * theirs_code : 2 * theirs_code + 2]
+        mine.cell[at, own], mine.cell[at, own + 1] = _mean(
+            mine.cell[at, own], mine.cell[at, own + 1], sign * pair[:, 0], pair[:, 1]
+        )
+
+
+def _column_of(classes: int, code: int) -> tuple[int, float]:
+    """The column of a class, and the sign with which it is there."""
+    return (code, 1.0) if columns(classes) > 1 else (0, 1.0 if code == 1 else -1.0)
+
+
+def _merge_sums(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64]) -> None:
+    """Make biases and weights of views the mean of both."""
+    k, classes = columns(theirs.totals.shape[1]), mine.totals.shape[1]
     share = float(theirs.records[0] / max(theirs.records[0] + mine.records[0], 1))
     bias = theirs.bias if k > 1 else np.hstack((-theirs.bias, theirs.bias))
     final = theirs.final if k > 1 else np.hstack((-theirs.final, theirs.final))
     squares = theirs.final_squares if k > 1 else np.tile(theirs.final_squares, 2)
     for theirs_code, code in enumerate(codes.tolist()):
-        column, sign = (code, 1.0) if columns(classes) > 1 else (0, 1.0 if code == 1 else -1.0)
+        column, sign = _column_of(classes, code)
         if columns(classes) == 1 and theirs_code > 0:
             continue  # both classes are one column
-        own = classes + 2 * column
-        pair = each[:, 2 * theirs_code : 2 * theirs_code + 2]
-        mine.cell[at, own], mine.cell[at, own + 1] = _mean(
-            mine.cell[at, own], mine.cell[at, own + 1], sign * pair[:, 0], pair[:, 1]
-        )
         mine.bias[:, column] += share * (sign * bias[:, theirs_code] - mine.bias[:, column])
         mine.final[column], mine.final_squares[column] = _mean(
             mine.final[column],
@@ -304,9 +435,6 @@ def merged(mine: Evidence, theirs: Evidence, codes: NDArray[np.int64], fade: flo
     mine.slope[:], mine.slope_squares[:] = _mean(
         mine.slope, mine.slope_squares, theirs.slope, theirs.slope_squares
     )
-    for name in COUNTS:
-        getattr(mine, name)[:] += getattr(theirs, name)
-    return mine
 
 
 def _mean(a: Any, weight: Any, b: Any, other: Any) -> tuple[Any, Any]:
@@ -314,4 +442,4 @@ def _mean(a: Any, weight: Any, b: Any, other: Any) -> tuple[Any, Any]:
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     total = np.asarray(weight, dtype=np.float64) + other
     both = np.divide(a * weight + b * other, total, out=a.copy(), where=total > 0)
-    return both, np.minimum(total, kernels.LARGEST)
+    return both, np.minimum(total, lessons.LARGEST)

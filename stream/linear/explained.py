@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Rows
 from stream.data.schema import Label
-from stream.learner.explain import PRIOR, Explanation, TextSpan
+from stream.learner.explain import BIAS, PRIOR, Explanation, TextSpan
 from stream.linear._kernels.explained import HEAD, Reasons
 from stream.text._kernels.occurrences import PLACE
 from stream.text.characters import characters
 from stream.text.features import Features, Named, Parts, Texts, TextSources, group_of
 
-__all__ = ["ExplainedSteps", "FeatureEvidence", "spans_of"]
+__all__ = ["ExplainedSteps", "FeatureEvidence", "contributions_of", "spans_of"]
 
 
 class FeatureEvidence(NamedTuple):
@@ -35,6 +35,29 @@ class FeatureEvidence(NamedTuple):
 
     log_odds: float
     records: Mapping[Label, float]
+
+
+def contributions_of(
+    named: Mapping[int, Named], terms: Sequence[float]
+) -> tuple[dict[str, float], dict[int, float]]:
+    """What each part of a record adds to the log-odds, by its name; and each feature, by its id.
+
+    Parameters
+    ----------
+    named
+        Each feature of the record by its id, where it occurs first.
+    terms
+        The class shares, the bias of each view, and what each feature adds.
+    """
+    (prior, *biases), of_feature = terms[:HEAD], terms[HEAD:]
+    out = {PRIOR: prior}
+    if bias := sum(biases):
+        out[BIAS] = bias
+    for first, term in zip(named.values(), of_feature, strict=True):
+        if term:
+            name = f"{first.field}: {first.span}" if first.span else first.field
+            out[name] = out.get(name, 0.0) + term
+    return out, dict(zip(named, of_feature, strict=True))
 
 
 def spans_of(every: Sequence[Named], term: Mapping[int, float]) -> tuple[TextSpan, ...]:
@@ -105,15 +128,13 @@ class ExplainedSteps:
             if a < 0:
                 made.append(None)
                 continue
-            parts, prior = value[ends[j] : ends[j + 1]], sum(head[j])
-            shares = [(name(*places[j][n]), parts[tops[j][n]]) for n in range(kept[j])]
-            at = 0
-            if len(parts) >= self._shares:
-                while at < len(shares) and abs(shares[at][1]) > abs(prior):
-                    at += 1
-            shares.insert(at, (PRIOR, prior))
+            parts, (prior, *biases) = value[ends[j] : ends[j + 1]], head[j]
+            named = [(PRIOR, prior), (BIAS, bias)] if (bias := sum(biases)) else [(PRIOR, prior)]
+            shares = named + [(name(*places[j][n]), parts[tops[j][n]]) for n in range(kept[j])]
+            if len(parts) + len(named) > self._shares:
+                shares.sort(key=lambda share: -abs(share[1]))
             contributions = dict(shares[: self._shares])
-            total = sum([prior, *parts])
+            total = sum([*dict(named).values(), *parts])
             made.append(Explanation(classes[a], classes[b], total, contributions))
 
 

@@ -17,26 +17,24 @@ from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.data.parameters import number
 from stream.data.schema import Label, Schema
 from stream.data.state import State
-from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
+from stream.errors import NotLearnedError, SchemaError
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import PRIOR, Explanation
+from stream.learner.explain import Explanation
 from stream.learner.registry import Facts, registered
 from stream.linear import evidence as tables
 from stream.linear._kernels import evidence as kernels
-from stream.linear._kernels import explained
+from stream.linear._kernels import explained, progress
 from stream.linear.evidence import FEWEST, MOST
-from stream.linear.explained import ExplainedSteps, FeatureEvidence, spans_of
+from stream.linear.explained import ExplainedSteps
 from stream.linear.logistic import NOT_APPLICABLE
+from stream.linear.shown import ShowsEvidence
 from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,
     Features,
-    Named,
     features,
     features_in,
-    named_features,
-    occurrences,
     of_texts,
     pieces,
     read,
@@ -45,15 +43,14 @@ from stream.text.features import (
 
 __all__ = ["SpamScorer"]
 
-ROOM = 2  # enlarging a table doubles it, and the old one exists until it is copied
-KEY, CELL = 4, 4  # bytes
+FAST = 0.075  # half-life of the fast memory, as a share of the other
 
 
 @registered(
     Facts(
         model="the log-odds are a weighted sum of words, byte 4-grams, pairs of tokens, and fields",
         cost="characters; characters (× C if C > 2)",
-        memory="20 bytes × 2 × features (× C if C > 2)",
+        memory="36 bytes × 2 × features (× C if C > 2)",
         merge_unlearn="averaged, no",
         missing="no evidence",
         source="Goodman and Yih 2006; Zaidi et al. 2013; Siefkes et al. 2004",
@@ -65,7 +62,7 @@ KEY, CELL = 4, 4  # bytes
         },
     )
 )
-class SpamScorer(Learner):
+class SpamScorer(ShowsEvidence):
     """A classifier of messages: it adds the log-odds of logistic regressions over several views.
 
     The views of a text are its words, the pairs of its tokens, and its 4-grams of bytes. A fourth
@@ -84,8 +81,8 @@ class SpamScorer(Learner):
         Labels in the order they were first learned.
     view_weights : dict
         How much the log-odds of each view count in the sum.
-    changes : int
-        How many changes of the stream were detected.
+    fast_share : float
+        How much the fast memory counts, from 0 to 1.
 
     Raises
     ------
@@ -107,22 +104,29 @@ class SpamScorer(Learner):
     * *4-grams*: of the first 1,000 bytes of each text in lower case, after three bytes 0.
     * *fields*: categories, truth values, and the octave and half octave of numbers.
 
-    For each view with m features, s = log-odds of the class shares + b + Σ weight / √m. A weight is
-    0.8 · log(share of the class's records with the feature / that of the other class), as naive
-    Bayes has it, plus a correction. Each share has 0.5 / records added, so a feature that was never
-    seen is no evidence for either class. A learned record moves b by 0.2 · e, where e is the label
-    (1 or 0) minus the probability by s. It takes 0.002 of each correction away and adds
-    0.8 · g / √(0.001 + Σ g²), where g = e / √m (AdaGrad).
+    For each view with m features, z = b · √(share of its features that are known) + Σ weight / √m.
+    A weight is 0.8 · log(share of the class's records with the feature / that of the other class),
+    as naive Bayes has it, plus a correction. Each share has 0.125 / records added, so a feature
+    that was never seen is no evidence for either class. A learned record moves b by 0.2 · e, where
+    e is the label (1 or 0) minus the probability by z and the class shares. It takes 0.002 of each
+    correction away and adds 2 · g / √(0.001 · (1 + n / 5) + Σ g²), where g = e / √m (AdaGrad), and
+    n is the records with the feature, 0 in the fast memory: what many records say moves slowly.
 
-    The sum is the log-odds of the class shares + a bias + Σ weight of the view · (s - log-odds of
-    the class shares). The weights of the views begin at 1/3, that of *fields* at 1. They and the
-    bias are learned by the log loss of the sum, which calibrates it.
+    The evidence is Σ weight of the view · z, and nothing known is no evidence. The log-odds are the
+    evidence + the log-odds of the class shares + a bias. The weights of the views begin at 1/3,
+    that of *fields* at 1. They and the bias are learned by the log loss, which calibrates it.
 
-    The losses of learned records are watched by a CUSUM: each adds what it has above twice the mean
-    loss + 0.05, where a loss is at most 2. Above 8 the stream has changed. Then counts and squares
-    are divided by 8, corrections and biases b by 4, and the mean loss starts again. Within 200
-    messages the scorer is then as good as one that started at the change. A change to a stream that
-    is easier than the old one is not detected.
+    A label of a probability p below 0.01 by the evidence teaches p / 0.01 of what it says, at least
+    0.02 of it: wrong labels move little. Where s of the newest labels contradicted the evidence
+    (0.98 of the sum is left at each record), and u is what is usual (0.998), with d = s - 1.5 - 2 u
+    > 0 all labels teach 1 / (1 + 2 d) of that. A class with n records teaches at least 5 / (5 + n).
+    `correct_rows` takes back the steps of one of the newest 4,096 records, and then learns the
+    other label in its place.
+
+    Each z is of two memories: the slow one has this half-life, the fast one 0.075 of it, and there
+    all labels teach as much. It counts as the logistic function of 0.2 · the difference of their
+    recent losses - 5, where a loss is that of the evidence and at most 2, and 0.99 of the sum is
+    left at each record. So after a change the newest messages decide, and nothing is forgotten.
 
     With C > 2 classes each class has these weights against all others, and a probability is the
     softmax of half the sums; for two classes that is the same.
@@ -131,7 +135,7 @@ class SpamScorer(Learner):
     `merge` is not exact: a weight becomes the mean of both, weighted by their Σ g². Only the first
     32,768 characters of each text are read; a longer text is counted in ``overflows["tokens"]``.
 
-    O(characters) to predict and to learn. Memory: a table of 20 bytes a place, up to 2**22 places
+    O(characters) to predict and to learn. Memory: a table of 36 bytes a place, up to 2**22 places
     or as `limit` allows, which is filled to three quarters at most. A new feature beyond that
     evicts the half of all features with the least weight of records, where older records weigh
     less; ``overflows["features"]`` counts the evicted.
@@ -139,8 +143,8 @@ class SpamScorer(Learner):
     Source: Goodman and Yih 2006, Online Discriminative Spam Filter Training; Siefkes et al. 2004,
     Combining Winnow and Orthogonal Sparse Bigrams for Incremental Spam Filtering; the naive-Bayes
     start: Zaidi et al. 2013, Alleviating Naive Bayes Attribute Independence Assumption by Attribute
-    Weighting; Robinson 2003, A Statistical Approach to the Spam Problem (unseen words); Page 1954,
-    Continuous Inspection Schemes.
+    Weighting; Robinson 2003, A Statistical Approach to the Spam Problem (unseen words); Herbster
+    and Warmuth 1998, Tracking the Best Expert (the memories).
 
     Examples
     --------
@@ -168,7 +172,8 @@ class SpamScorer(Learner):
         return NOT_APPLICABLE
 
     def _start(self) -> None:
-        self._growth = float(2.0 ** (1.0 / self.half_life))
+        growth = (2.0 ** (1.0 / self.half_life), 2.0 ** (1.0 / (FAST * self.half_life)), 1.0)
+        self._growth = np.array(growth)
         self._tables = tables.empty()
         self._most_bytes = 2**62
 
@@ -182,8 +187,8 @@ class SpamScorer(Learner):
         return {**super().overflows, "features": lost, "tokens": int(s.cut[0])}
 
     @property
-    def changes(self) -> int:
-        return int(self._tables.changes[0])
+    def fast_share(self) -> float:
+        return float(kernels.fast_share(self._tables.losses))
 
     @property
     def view_weights(self) -> dict[str, float]:
@@ -206,20 +211,21 @@ class SpamScorer(Learner):
         """See `Learner.limit`. With more classes there is room for fewer features."""
         super().limit(max_bytes, schema, max_classes)
         self._most_bytes = max_bytes
-        fit = bisect_right(range(1, max_classes + 1), max_bytes, key=partial(_bytes, FEWEST))
+        fit = bisect_right(
+            range(1, max_classes + 1), max_bytes, key=partial(tables.bytes_of, FEWEST)
+        )
         if fit < 2:
-            raise SchemaError(
-                f"two classes need {_bytes(FEWEST, 2):,} bytes, but {max_bytes:,} are allowed"
-            )
+            least = tables.bytes_of(FEWEST, 2)
+            raise SchemaError(f"two classes need {least:,} bytes, but {max_bytes:,} are allowed")
         return super().limit(max_bytes, schema, fit)
 
     def _fits(self, places: int, classes: int) -> bool:
-        return _bytes(places, classes) <= self._most_bytes
+        return tables.bytes_of(places, classes) <= self._most_bytes
 
     @property
     def _most_places(self) -> int:
         """How many places the table can have with the present number of classes."""
-        places, classes = MOST, self._tables.totals.size
+        places, classes = MOST, self._tables.totals.shape[1]
         while places > FEWEST and not self._fits(places, classes):
             places //= 2
         return places
@@ -232,8 +238,9 @@ class SpamScorer(Learner):
         out: Predictions,
         why: ExplainedSteps | None = None,
     ) -> None:
-        y, at = label[block.y], np.array([0, 0, 0, before, 0, 0], dtype=np.int64)
-        size = sizes(block.rows)
+        y, at = label[block.y], tables.beginning(before)
+        size, even = sizes(block.rows), np.zeros_like(out.proba)
+        out.even = even
         steps = block.row.size
         for first, last in [(0, 1)] if steps == 1 else pieces(size.sum(axis=1)[block.row]):
             row, bag = block.row[first:last], np.zeros(1, dtype=np.int64)
@@ -246,18 +253,20 @@ class SpamScorer(Learner):
             op, w = block.op[first:last], block.w[first:last]
             given = op, bag, y[first:last], w, cut, found.key, found.start
             more = () if why is None else why.arguments(texts, sources, found, op, bag)
-            run = kernels.progressive if why is None else explained.progressive
+            run = progress.progressive if why is None else explained.progressive
             at[:2] = 0
             at[4:] = 0
-            self._through(run, given, at, out.proba, out.known, *more)
+            self._through(run, given, at, self._growth, out.proba, even, out.known, *more)
             if why is not None:
                 why.add(self.classes)
 
-    def _through(self, run: Any, given: Sequence[Any], at: NDArray[np.int64], *more: Any) -> None:
+    def _through(
+        self, run: Any, given: Sequence[Any], at: NDArray[np.int64], growth: Any, *more: Any
+    ) -> None:
         """Run all steps of a kernel, with room for what they learn."""
         while True:
             s = self._tables
-            run(*given, self._growth, at, tables.room(s.key.size), s, *more)
+            run(*given, growth, at, tables.room(s.key.size), s, *more)
             if at[0] == given[0].size:
                 return
             self._make_room(at)
@@ -281,13 +290,26 @@ class SpamScorer(Learner):
 
     def _alone(self, op: int, code: int, found: Features, cut: int) -> list[float]:
         """Do one step with these features; the probabilities, 0 if it only learns."""
-        n = len(self._classes)
-        at, proba = np.array([0, 0, 0, n, 0, 0], dtype=np.int64), np.zeros((1, n))
-        bag, y, cuts, known = np.array([[0], [code], [cut], [0]], dtype=np.int64)
-        given = np.array([op], dtype=np.int8), bag, y, np.ones(1), cuts, *found
-        self._through(kernels.progressive, given, at, proba, known)
-        made: list[float] = proba[0].tolist()
+        at, w = tables.beginning(len(self._classes)), np.ones(1)
+        made: list[float] = self._step(op, code, w, (*found, cut), at, self._growth)[0].tolist()
         return made
+
+    def _step(
+        self,
+        op: int,
+        code: int,
+        w: NDArray[np.float64],
+        found: tuple[NDArray[np.uint32], NDArray[np.int64], int],
+        at: NDArray[np.int64],
+        growth: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """One step with features of one row and how many texts were cut; the probabilities."""
+        key, start, cut = found
+        proba, even = np.zeros((2, 1, len(self._classes)))
+        bag, y, cuts, known = np.array([[0], [code], [cut], [0]], dtype=np.int64)
+        given = np.array([op], dtype=np.int8), bag, y, w, cuts, key, start
+        self._through(progress.progressive, given, at, growth, proba, even, known)
+        return proba
 
     def run_explained(
         self, block: Block, raw: Rows, shares: int
@@ -304,7 +326,7 @@ class SpamScorer(Learner):
         """Make room for one more class, or for the at[5] new features of the step at[0]."""
         s = self._tables
         if at[5] < 0:
-            self._tables = s = tables.widened(s, s.totals.size + 1)
+            self._tables = s = tables.widened(s, s.totals.shape[1] + 1)
             if s.key.size > (most := self._most_places):
                 self._tables = tables.swept(s, tables.room(most) // 2, most)
             return
@@ -327,138 +349,6 @@ class SpamScorer(Learner):
         tables.enlarged(trial._tables, 2 * FEWEST)
 
     # Reading the model.
-
-    def explain_rows(
-        self, rows: Rows, label: Label | None = None, against: Label | None = None
-    ) -> Explanation:
-        """`explain_one` of the one row of `rows`, as `columns` makes them.
-
-        Contributions are by field and word. A 4-gram belongs to the word in which it begins, and a
-        pair of tokens is one by itself. "(prior)" has the biases too. In `spans`, a pair belongs to
-        its two tokens.
-        """
-        a, b = self._compared(label, against, rows)
-        every = list(occurrences(self.prepare(rows), 0))
-        named, view, place = self._found(every)
-        terms = self._terms(place, view, a) - self._terms(place, view, b)
-        of_feature = dict(zip(named, terms[1 + VIEWS :].tolist(), strict=True))
-        contributions = {PRIOR: sum(terms[: 1 + VIEWS].tolist())}
-        for (_, first), term in zip(named.items(), of_feature.values(), strict=True):
-            if term:
-                name = f"{first.field}: {first.span}" if first.span else first.field
-                contributions[name] = contributions.get(name, 0.0) + term
-        classes, total = self.classes, sum(contributions.values())
-        spans = spans_of(every, of_feature)
-        return Explanation(classes[a], classes[b], total, contributions, spans)
-
-    def _found(
-        self, every: Iterable[Named]
-    ) -> tuple[dict[int, Named], NDArray[np.int64], NDArray[np.int64]]:
-        """Each feature by its id where it occurs first, its view, and its place in the table."""
-        named: dict[int, Named] = {}
-        for found in every:
-            named.setdefault(found.id, found)
-        view, place = self._places(np.array(list(named), dtype=np.int64))
-        return named, view, place
-
-    def _places(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The views of features and their places in the table, -1 if they are not there."""
-        key, place = (ids & 0xFFFFFFFF).astype(np.uint32), np.empty(ids.size, dtype=np.int64)
-        s = self._tables
-        kernels.find(key, 0, key.size, s.key, s.cell, place)
-        return ids >> 32, place
-
-    def features_of(self, x: Mapping[Any, Any]) -> list[Named]:
-        """The features of a record, each once: its names, its field, and its `id`. Pure.
-
-        The tables have no names, so keep the ids of texts that you have seen, and ask
-        `evidence_of` for them.
-
-        Examples
-        --------
-        >>> model = SpamScorer()
-        >>> [(found.field, found.written) for found in model.features_of({"text": "hi"})]
-        [('text', 'hi'), ('text', '‹h›'), ('text', '‹hi›'), ('text', 'hi'), ('text', '(start) hi')]
-        """
-        return self.features_of_rows(self.rows([x]))
-
-    def features_of_rows(self, rows: Rows) -> list[Named]:
-        """`features_of` of the one row of `rows`, as `rows` or `prepare` make them."""
-        return named_features(self.prepare(rows), 0)
-
-    def evidence_of(
-        self, ids: Iterable[int], label: Label | None = None, against: Label | None = None
-    ) -> list[FeatureEvidence]:
-        """What is known now about features, for `label` against `against`. Pure. O(ids).
-
-        Parameters
-        ----------
-        ids
-            Of features, as `features_of` gives them.
-        label, against
-            Two known classes. By default the first two.
-
-        Raises
-        ------
-        NotLearnedError
-            Fewer than two classes are known, or a given class is not known.
-
-        Examples
-        --------
-        >>> model = SpamScorer()
-        >>> model.learn_many([{"text": "free"}, {"text": "lunch"}], ["spam", "ham"])
-        >>> free = model.features_of({"text": "free"})[0]
-        >>> [found] = model.evidence_of([free.id], "spam", "ham")
-        >>> found.log_odds > 0, found.records["spam"] > 0.9, found.records["ham"]
-        (True, True, 0.0)
-        """
-        odds, counts = self.evidence_columns(np.array(list(ids), dtype=np.int64), label, against)
-        classes = self.classes
-        records = (dict(zip(classes, row, strict=True)) for row in counts.tolist())
-        return [*map(FeatureEvidence, odds.tolist(), records)]
-
-    def evidence_columns(
-        self,
-        ids: NDArray[np.int64],
-        label: Label | None = None,
-        against: Label | None = None,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """`evidence_of` as columns: log_odds (ids,), and records (ids, classes). Pure.
-
-        Examples
-        --------
-        >>> model = SpamScorer()
-        >>> model.learn_many([{"text": "free"}, {"text": "lunch"}], ["spam", "ham"])
-        >>> ids = np.array([found.id for found in model.features_of({"text": "free"})])
-        >>> odds, records = model.evidence_columns(ids, "spam", "ham")
-        >>> odds.shape == ids.shape, records.shape == (ids.size, 2)
-        (True, True)
-        """
-        a, b = self._compared(label, against, None)
-        view, place = self._places(ids)
-        alone = np.ones(VIEWS, dtype=np.int64)
-        terms = self._terms(place, view, a, alone) - self._terms(place, view, b, alone)
-        s = self._tables
-        counts = s.cell[place, : len(self.classes)] / s.unit[0]
-        counts[place < 0] = 0.0
-        return terms[1 + VIEWS :], counts
-
-    def _terms(
-        self,
-        place: NDArray[np.int64],
-        view: NDArray[np.int64],
-        code: int,
-        of_view: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.float64]:
-        """The parts of the log probability of a class, up to what all classes share. `of_view`: how
-        many features a view has; by default those given."""
-        s = self._tables
-        two = s.bias.shape[1] == 1
-        out = np.zeros(1 + VIEWS + place.size)
-        if not two or code == 1:
-            m = np.bincount(view, minlength=VIEWS) if of_view is None else of_view
-            kernels.terms(place, view, m, 0 if two else code, s, out)
-        return out if two else 0.5 * out
 
     # Counts of another filter.
 
@@ -513,8 +403,9 @@ class SpamScorer(Learner):
         words = counted_words(counts, every, codes)
         trial._tables = tables.widened(trial._tables, len(trial.classes))
         most = trial._most_places
-        weight = min(1.0, self.half_life / log(2.0) / float(every.sum()))
-        trial._tables, kept = tables.counted(trial._tables, words, every, weight, most)
+        lives = self.half_life, FAST * self.half_life
+        weights = [min(1.0, life / log(2.0) / float(every.sum())) for life in lives]
+        trial._tables, kept = tables.counted(trial._tables, words, every, weights, most)
         self._classes, self._tables = trial._classes, trial._tables
         refused = words.key.size - kept
         return {"learned": kept, "left_out": words.left_out, "refused": refused}
@@ -531,7 +422,11 @@ class SpamScorer(Learner):
 
     def faded(self, age: int) -> float:
         """The share of a record's weight that is left after `age` more records were learned."""
-        return float(self._growth**-age)
+        return self._left(age)[0]
+
+    def _left(self, age: int) -> list[float]:
+        """`faded` in each memory."""
+        return [float(growth**-age) for growth in self._growth[:2].tolist()]
 
     @property
     def can_correct(self) -> bool:
@@ -543,27 +438,27 @@ class SpamScorer(Learner):
     ) -> None:
         """See `Learner.correct_rows`; not exact.
 
-        The counts of the old label are taken back. What its features have learned fades by the
-        share of this record in their counts; then the new label is learned. A correction is no
-        evidence of a change of the stream.
+        What the old label taught is taken back, and the new one is learned in its place. A record
+        that is no longer noted is taken out of the counts, and what its features have learned fades
+        by its share. A correction is no news about the stream.
         """
-        w = new[1] * self.faded(age + 1)  # learning it adds one record
-        if w == 0.0:
+        left = self._left(age)
+        if (w := new[1] * left[0]) == 0.0:
             raise NotLearnedError("its weight has faded to 0")
         if old[0] not in self._classes:
             raise NotLearnedError(f"{old[0]!r} was not learned")
         rows, code = self.prepare(rows), self.classes.index(old[0])
-        key = features(rows, np.zeros(1, dtype=np.int64)).key
-        undo = tables.uncounted(self._tables, key, code, old[1] * self.faded(age))
-        losses = self._tables.losses.copy()
-        self._tables.losses[0] = 0.0  # one more record cannot make it a change
-        try:
-            self.run(Block.of(rows, LEARN, [new[0]], w))
-        except InvalidRecordError:
-            undo()
-            raise
-        finally:
-            self._tables.losses[:] = losses
+        block = Block.of(rows, LEARN, [new[0]], w)
+        before, label, _ = self._admitted(block)
+        found = features(rows, np.zeros(1, dtype=np.int64))
+        slot = tables.noted(self._tables, found.key, code)
+        if slot < 0:
+            tables.uncounted(self._tables, found.key, code, [old[1] * each for each in left])
+        else:
+            tables.retracted(self._tables, found.key, found.start, code, slot)
+        at, growth = tables.beginning(before), np.array([1.0, 1.0, left[1] / left[0]])
+        at[6] = -1 if slot < 0 else 1 + slot
+        self._step(LEARN, int(label[block.y[0]]), block.w, (*found, 0), at, growth)
 
     def merge(self, other: Learner) -> Self:
         """Add what `other` has learned, as if its records came after those of this learner.
@@ -583,8 +478,8 @@ class SpamScorer(Learner):
             other = copy.deepcopy(self)
         codes = self._admit_classes(other.classes)
         theirs, mine = other._tables, tables.widened(self._tables, len(self._classes))
-        fade = self.faded(int(theirs.records[0])) * float(theirs.unit[0] / mine.unit[0])
-        self._tables = mine = tables.merged(mine, theirs, codes, fade)
+        left = self._left(int(theirs.records[0]))
+        self._tables = mine = tables.merged(mine, theirs, codes, left)
         if mine.size[0] > tables.room(most := self._most_places) or mine.key.size > most:
             self._tables = tables.swept(mine, tables.room(most) // 2, most)
         return self
@@ -594,7 +489,3 @@ class SpamScorer(Learner):
 
     def _restore(self, state: State) -> None:
         self._tables = tables.restored(state, len(self._classes))
-
-
-def _bytes(places: int, classes: int) -> int:
-    return ROOM * places * (KEY + CELL * tables.width(classes))

@@ -8,7 +8,8 @@ from numpy import empty, float32, float64, int32, int64, uint32, uint64, zeros
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel
-from stream.linear._kernels.evidence import find, learn_step, longest, predict, terms
+from stream.linear._kernels.evidence import find, longest, terms
+from stream.linear._kernels.progress import learn_step, predict
 from stream.text._kernels.features import MOST_BYTES, VIEWS
 from stream.text._kernels.occurrences import PLACE, occurrences
 
@@ -178,11 +179,12 @@ def progressive(
     cut: Any,
     key: Any,
     start: Any,
-    growth: float,
+    growth: Any,
     at: Any,
     room: int,
     s: Any,
     proba: Any,
+    even: Any,
     seen: Any,
     texts: Any,
     group: Any,
@@ -196,7 +198,8 @@ def progressive(
     """
     most = longest(start, VIEWS)
     cells = empty((s.cell.shape[1] + 1, most), float32)
-    work = empty(most, int64), cells, empty(s.totals.shape[0]), empty(s.bias.shape)
+    p, z = empty((2, s.totals.shape[1])), empty((3, s.bias.shape[0], s.bias.shape[1]))
+    work = empty(most, int64), cells, p, z
     others, fields = 0, 0
     for r in range(texts.of_row.shape[0] - 1):
         others = max(others, texts.others[r + 1] - texts.others[r])
@@ -211,19 +214,19 @@ def progressive(
     for i in range(at[0], op.shape[0]):
         at[0] = i
         before = at[2]
-        fresh = predict(i, op, bag, key, start, at, room, s, proba, seen, work)
+        fresh = predict(i, op, bag, key, start, at, room, s, proba, even, seen, work)
         if fresh < 0:
             return
         if at[2] > before:
             j = before - done
             if at[3] > 1:
-                best_two(work[2], at[3], why.pair[j])
+                best_two(p[0], at[3], why.pair[j])
                 explain(texts, group, bag[i], table, s, scratch, why, j)
             else:
                 why.pair[j, 0] = why.pair[j, 1] = -1
                 why.end[j + 1] = why.end[j]
         if op[i] != 0:
-            if y[i] >= s.totals.shape[0]:
+            if y[i] >= s.totals.shape[1]:
                 at[5] = -1
                 return
             learn_step(i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work)

@@ -44,6 +44,13 @@ def learned(records, **parameters) -> SpamScorer:
     return model
 
 
+def even_of(model: SpamScorer, *xs: dict) -> list[list[float]]:
+    """The posteriors with equal class shares."""
+    made = model.run(Block.of(model.rows(list(xs)), PREDICT))
+    assert made.even is not None
+    return made.even.tolist()
+
+
 @pytest.mark.parametrize("classes", [1, 2, 4])
 def test_predictions_are_those_of_the_twin(classes) -> None:
     """With weights, fading, late classes and fields that come and go."""
@@ -52,30 +59,113 @@ def test_predictions_are_those_of_the_twin(classes) -> None:
     for x, y, w in messages(60, classes):
         expected = slow.predict_proba_one(x)
         assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        [even] = even_of(model, x)
+        assert even == pytest.approx(list(slow.predict_proba_one(x, even=True).values()), rel=1e-4)
         model.learn_one(x, y, w)
         slow.learn_one(x, y, w)
     assert list(model.view_weights.values()) == pytest.approx(slow.slope, rel=1e-5)
 
 
-@pytest.mark.parametrize("late", [0, 5, 60])
-def test_correction_takes_back_the_counts_and_learns_the_new_label(late) -> None:
-    """The counts are those of the new label only; the prediction moves to it."""
-    before, x = messages(80, 2), {"text": "free call noon", "subject": "MONEY", "size": 9.0}
-    after = messages(late, 2, seed=2)
-    model = learned([*before, (x, "ham", 2.0), *after])
-    asked = model.rows([x])
-    was, rest = model.predict_proba_one(x)["spam"], learned([*before, *after])
+def verdicts(model: SpamScorer, asked: list[tuple[dict, str, float]]) -> np.ndarray:
+    """The log-odds of spam of each message."""
+    p = np.array([model.predict_proba_one(x)["spam"] for x, _, _ in asked])
+    return np.log(p / (1.0 - p))
 
-    model.correct_rows(asked, ("ham", 2.0), ("spam", 2.0), late)
 
-    ids = np.array([found.id for found in model.features_of(x)])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_label_and_correction_are_never_wrong(classes, times) -> None:
+    """At once: other messages are as if there had never been a wrong label."""
+    before, x = messages(200, classes), {"text": "free call noon", "subject": "MONEY", "size": 9.0}
+    wrong, right = learned([*before, (x, "ham", 2.0)]), learned([*before, (x, "spam", 2.0)])
+
+    for old, new in pairwise(["ham", "spam"] * times):
+        wrong.correct_rows(wrong.rows([x]), (old, 2.0), (new, 2.0), 0)
+
+    asked = messages(100, 2, seed=3)
+    assert np.abs(verdicts(wrong, asked) - verdicts(right, asked)).max() < 0.1
+
+
+@pytest.mark.parametrize("late", [5, 60])
+def test_late_correction_is_nearly_as_if_it_had_never_been_wrong(late) -> None:
+    """The messages between have learned from a wrong score, so at most 2 verdicts of 100 differ."""
+    before, x = messages(200, 2), {"text": "free call noon", "subject": "MONEY", "size": 9.0}
+    after, asked = messages(late, 2, seed=2), messages(100, 2, seed=3)
+    model, never = (learned([*before, (x, y, 1.0), *after]) for y in ("ham", "spam"))
+
+    model.correct_rows(model.rows([x]), ("ham", 1.0), ("spam", 1.0), late)
+
+    found, expected = verdicts(model, asked), verdicts(never, asked)
+    assert ((found > 0) != (expected > 0)).sum() <= 2
+    assert model.fast_share == pytest.approx(never.fast_share, rel=0.3)
+
+
+def test_record_that_is_no_longer_noted_leaves_the_counts() -> None:
+    """After 4,096 more records: the counts are those of the new label only."""
+    x = {"text": "free call noon"}
+    model = learned(
+        [(x, "ham", 1.0), *[({"text": "a"}, CLASSES[i % 2], 1.0) for i in range(evidence.NOTES)]]
+    )
+
+    model.correct_rows(model.rows([x]), ("ham", 1.0), ("spam", 1.0), evidence.NOTES)
+
+    ids = np.array([found.id for found in model.features_of(x)[:3]])
     _, counts = model.evidence_columns(ids)
-    _, others = rest.evidence_columns(ids)
-    ham, spam = model.classes.index("ham"), model.classes.index("spam")
-    given = 2.0 * model.faded(late + 1)
-    assert counts[:, ham] == pytest.approx(others[:, ham] / model.faded(-2), abs=0.05)
-    assert counts[:, spam] == pytest.approx(others[:, spam] / model.faded(-2) + given, abs=0.05)
-    assert model.predict_proba_one(x)["spam"] > was
+    assert counts[:, model.classes.index("ham")] == pytest.approx(0.0, abs=1e-3)
+    assert (counts[:, model.classes.index("spam")] > 0.0).all()
+
+
+def test_correction_is_found_after_a_restart() -> None:
+    """Notes are part of the state, in a ring that is full or not."""
+    x = {"text": "free call noon"}
+    model = learned([*messages(40, 2), (x, "ham", 1.0)])
+    again = SpamScorer().load_state(State.from_bytes(model.to_state().to_bytes()))
+
+    for each in (model, again):
+        each.correct_rows(each.rows([x]), ("ham", 1.0), ("spam", 1.0), 0)
+
+    assert model.fingerprint() == again.fingerprint()
+
+
+def test_label_against_a_sure_prediction_does_little() -> None:
+    """Ten of them in a row change few verdicts about others."""
+    given = subjects(1600, range(500, 560), range(560, 620), seed=1)
+    model = SpamScorer()
+    model.learn_many(*zip(*given[:1000], strict=True))
+    before = [model.predict_one(x) for x, _ in given[1100:]]
+
+    wrong = [x for x, y in given[1000:1100] if y == "ham"][:10]
+    model.learn_many(wrong, ["spam"] * 10)
+
+    after = [model.predict_one(x) for x, _ in given[1100:]]
+    assert sum(a != b for a, b in zip(before, after, strict=True)) <= 10
+
+
+def test_what_has_no_known_word_has_no_evidence() -> None:
+    """Whatever the labels' shares: only the prior is left."""
+    model = learned(messages(100, 2))
+    model.learn_many([{"text": "free MONEY"}] * 100, ["spam"] * 100)
+    x = {"text": "ⱥⱦⱬ"}
+
+    [even] = even_of(model, x)
+
+    assert even == [0.5, 0.5]
+    assert model.predict_proba_one(x)["spam"] > 0.6
+
+
+def test_run_of_one_class_moves_the_shares_and_not_the_evidence() -> None:
+    """Fifty right labels of spam are no news about ham."""
+    given = subjects(1700, range(500, 560), range(560, 620), seed=6)
+    model = SpamScorer()
+    model.learn_many(*zip(*given[:1000], strict=True))
+    asked = [x for x, _ in given[1500:]]
+    before = np.array(even_of(model, *asked))[:, 1]
+
+    spam = [x for x, y in given[1000:1500] if y == "spam"][:50]
+    model.learn_many(spam, ["spam"] * 50)
+
+    after = np.array(even_of(model, *asked))[:, 1]
+    assert ((before > 0.5) != (after > 0.5)).sum() <= 4
 
 
 def test_correction_to_a_new_class_and_of_a_label_that_was_never_learned() -> None:
@@ -94,17 +184,17 @@ def test_correction_to_a_new_class_and_of_a_label_that_was_never_learned() -> No
     assert model.fingerprint() == mark
 
 
-def test_many_corrections_are_no_change_of_the_stream() -> None:
-    """A user who corrects a week of verdicts must not make the filter forget."""
+def test_corrections_are_no_news_about_the_stream() -> None:
+    """A user who corrects a week of verdicts must not make the filter trust its fast memory."""
     given = messages(200, 2)
     model = learned(given)
-    changes = model.changes
+    share = model.fast_share
 
     for x, y, w in given[-40:]:
         other = "ham" if y == "spam" else "spam"
         model.correct_rows(model.rows([x]), (y, w), (other, w), 40)
 
-    assert model.changes == changes
+    assert model.fast_share == share
 
 
 def test_corrected_labels_do_less_harm_than_wrong_ones() -> None:
@@ -143,19 +233,19 @@ def test_correction_of_the_only_record_leaves_that_of_the_new_label() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_what_is_forgotten_after_a_change_is_that_of_the_twin(classes) -> None:
-    """With words that mean another class from then on."""
+def test_what_is_learned_after_a_change_is_that_of_the_twin(classes) -> None:
+    """With words that mean another class from then on; the fast memory counts more."""
     model, slow, rng = SpamScorer(half_life=100), SlowSpamScorer(half_life=100), Random(2)
 
     for i in range(140):
         word, w = rng.randrange(classes), rng.choice([1.0, 0.5, 2.0])
         x = {"text": f"{CLASSES[word]} {rng.choice(WORDS)}"}
         expected = slow.predict_proba_one(x)
-        assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-3, abs=1e-6)
         label = CLASSES[(word + (i >= 90)) % classes]
         model.learn_one(x, label, w)
         slow.learn_one(x, label, w)
-    assert model.changes == len(slow.forgotten) > 0
+    assert model.fast_share > 0.02
 
 
 def subjects(n: int, spam: range, ham: range, seed: int) -> list[tuple[dict, str]]:
@@ -186,16 +276,15 @@ def test_after_a_change_it_is_as_good_as_one_that_started_there() -> None:
     after = subjects(500, new, old, seed=2)
     model = SpamScorer()
     model.learn_many(*zip(*before, strict=True))
-    assert model.changes == 0
+    assert model.fast_share < 0.05
 
     here, fresh = rights(model, after), rights(SpamScorer(), after)
 
-    assert model.changes == 1
     assert np.mean(here[200:400]) >= np.mean(fresh[200:400]) - 0.02
     assert np.mean(here[200:400]) > 0.9
 
 
-def test_steady_streams_have_no_changes() -> None:
+def test_steady_streams_trust_the_slow_memory() -> None:
     """Neither an easy one nor one that cannot be learned."""
     rng = Random(3)
     noise = [(x, rng.choice(CLASSES[:2])) for x, _ in crowd(1500, start=5)]
@@ -204,7 +293,7 @@ def test_steady_streams_have_no_changes() -> None:
     for records in (noise, easy):
         model = SpamScorer()
         model.learn_many(*zip(*records, strict=True))
-        assert model.changes == 0
+        assert model.fast_share < 0.1
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -231,7 +320,9 @@ def test_explanation_names_the_words_of_the_message() -> None:
     assert {"text: free", "text: lunch", "text: free lunch", "subject: v1agra", "size"} < set(
         found.contributions
     )
-    assert all(": " in name or name in ("size", "(prior)") for name in found.contributions)
+    assert all(
+        ": " in name or name in ("size", "(prior)", "(bias)") for name in found.contributions
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -283,7 +374,8 @@ def test_evidence_of_features_is_that_of_a_record_of_them() -> None:
     sizes = [sum(found.view == view for found in named) for view in range(4)]
     total = sum(e.log_odds / sizes[f.view] ** 0.5 for f, e in zip(named, evidence, strict=True))
     why = model.explain_one(x, "spam", "ham")
-    assert total == pytest.approx(why.log_odds - why.contributions["(prior)"])
+    shares = why.contributions["(prior)"] + why.contributions["(bias)"]
+    assert total == pytest.approx(why.log_odds - shares)
 
 
 def test_features_have_names_and_records_of_each_class() -> None:
@@ -324,7 +416,7 @@ def crowd(n: int, start: int = 0) -> list[tuple[dict, str]]:
 def limited(places: int = 2**13) -> SpamScorer:
     """A scorer whose table has at most so many places."""
     model = SpamScorer()
-    model.limit(2 * places * 20, Schema.of(text="text"), 2)
+    model.limit(evidence.bytes_of(places, 2), Schema.of(text="text"), 2)
     return model
 
 
@@ -374,7 +466,7 @@ def test_message_with_more_features_than_the_table_is_learned_in_part() -> None:
 def test_new_class_shrinks_the_table_to_its_bytes() -> None:
     """More classes have wider rows, so fewer fit."""
     model = SpamScorer()
-    assert model.limit(2 * 2**13 * 20, Schema.of(text="text"), 3) == 3
+    assert model.limit(evidence.bytes_of(2**12, 3), Schema.of(text="text"), 3) == 3
     for x, y in crowd(150):
         model.learn_one(x, y)
     model.learn_one({"text": "a third kind"}, "phishing")
@@ -388,10 +480,10 @@ def test_counts_fade_and_the_unit_starts_again() -> None:
     model = learned(messages(1700, 2), half_life=100)
     twin = learned(messages(1700, 2)[-800:], half_life=100)
 
-    assert 1.0 <= model._tables.unit[0] <= 2.0**16
-    assert model._tables.totals.sum() / model._tables.unit[0] == pytest.approx(
-        twin._tables.totals.sum() / twin._tables.unit[0], rel=0.01
-    )
+    assert (model._tables.unit >= 1.0).all()
+    assert (model._tables.unit <= 2.0**16).all()
+    of, other = (m._tables.totals.sum(axis=1) / m._tables.unit for m in (model, twin))
+    assert of == pytest.approx(other, rel=0.05)
 
 
 def test_truncated_texts_are_counted_once_learned() -> None:
@@ -423,7 +515,7 @@ def test_merge_of_halves_knows_both() -> None:
     assert np.mean(rights) > 0.9
     assert set(one.classes) == set(CLASSES)
     assert sum(one.predict_proba_one(records[0][0]).values()) == pytest.approx(1.0)
-    assert one._tables.totals.sum() > 300
+    assert one._tables.totals[0].sum() > 300
 
 
 def test_merge_with_an_empty_one_changes_no_prediction() -> None:
@@ -438,14 +530,15 @@ def test_merge_with_an_empty_one_changes_no_prediction() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["key", "cell", "totals", "bias", "slope", "unit", "records", "losses"]
+    "name",
+    ["key", "cell", "totals", "bias", "slope", "unit", "records", "losses", "surprise", "note_key"],
 )
 def test_damaged_state_is_refused(name) -> None:
     """Numbers below 0 or of another shape."""
     state = learned(messages(20, 2)).to_state()
     for damaged in (state.arrays[name][:0], state.arrays[name] * 0 - 1.0):
         array = damaged.astype(state.arrays[name].dtype)
-        if name == "bias" and array.size:
+        if name in ("bias", "note_key") and array.size:
             continue  # it may be negative
         with pytest.raises(StateError):
             SpamScorer().load_state(State(state.header, {**state.arrays, name: array}))
