@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.base.errors import RecordError
+from consumers.base.missing import MISSING
 from consumers.codecs.arrow.messages import MOST_UNPACKED, ArrowMessages, documents, message_of
 from consumers.codecs.arrow.sizes import size_of
 from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObservations
@@ -53,7 +54,7 @@ def test_columns_are_the_rows_decoded_one_by_one(seed: int) -> None:
     random, n = Random(seed), Random(seed).choice([0, 1, 2, 30])
     names = random.sample(["f0", "f1", "in.x", "in.y", "f4"], random.randint(1, 4))
     kinds = {name: random.choice(KINDS) for name in names}
-    how = {"keep": random.random() < 0.5, "missing": random.choice([None, (), ("x",)])}
+    how = {"keep": random.random() < 0.5, "missing": random.choice([MISSING, (), ("x",)])}
     made, schema = table(random, n, kinds), Schema.of(**kinds)
     value = written(
         made,
