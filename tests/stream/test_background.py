@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from stream import MixedNB
-from stream.kernel import background
+from stream.kernel import background, child
 from stream.kernel._kernels import first_not_below, logs_of, take_logs
-from stream.kernel import child
 from stream.kernel.background import LOCK_FILE, most_children, weight
 from stream.kernel.tiers import VARIABLE, Kernel
 from tests.both_ways import switched

@@ -28,7 +28,7 @@ def honest_only(attack: Attack) -> Attack:
         (flipped, "logistic", 0.02),
         (flipped, "spam", 0.003),
         (good_words, "logistic", 0.12),
-        (good_words, "spam", 0.1),
+        (good_words, "spam", 0.02),  # alone it loses little (decision 0140)
         (good_words, "fading", 0.01),
     ],
 )
