@@ -38,8 +38,8 @@ def decoded(content: bytes, charset: str) -> tuple[str, str]:
     --------
     >>> decoded(b"na\\xefve", "iso-8859-1"), decoded(b"na\\xc3\\xafve", "")
     (('naïve', ''), ('naïve', ''))
-    >>> decoded(b"caf\\xe9", "utf-8"), decoded(b"caf\\xe9", "x-klingon")
-    (('café', 'bad_charset'), ('café', 'unknown_charset'))
+    >>> [decoded("Größe".encode("latin-1"), name) for name in ("utf-8", "x-klingon")]
+    [('Größe', 'bad_charset'), ('Größe', 'unknown_charset')]
     >>> decoded("naïve \\xff".encode("utf-8")[:-1], "utf-8")
     ('naïve \ufffd', 'bad_charset')
     """
