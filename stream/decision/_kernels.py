@@ -4,7 +4,7 @@
 of the K ascending candidate thresholds its probability reaches, less one; -1 if it was taken back,
 or for none. `counts` int64 (K,) is their number by place. `sums` int64 (SUMS,) has, by the
 constants below, what follows from them and what was decided. A threshold is allowed from `needed`
-others on, if one more would still be within `rate` of those in the ring.
+others on, if one more would still be within SPENT of `rate` of those in the ring.
 
 A label is one of the codes below: of no label, of the flagged one, of another one that is no
 evidence, of another one that is.
@@ -18,6 +18,7 @@ from stream.kernel import kernel
 
 OTHERS, FALSE, KEPT, PLACE, ABOVE, FLAGGED, WITHHELD, UNSURE, OF_LABEL, OF_OTHERS, NEXT = range(11)
 SUMS = 11
+SPENT = 0.8  # the share of the budget at which a threshold aims, because the next others differ
 NO_LABEL, FLAGGED_LABEL, OTHER_LABEL, EVIDENCE = range(4)
 
 
@@ -140,7 +141,7 @@ def allowed(rate: float, needed: int, sums: Any) -> int:
     """How many of the ring may reach the threshold; -1: no threshold yet."""
     if sums[OTHERS] < needed:
         return -1
-    return max(int(rate * (sums[KEPT] + 1)) - 1, 0)
+    return max(int(SPENT * rate * (sums[KEPT] + 1)) - 1, 0)
 
 
 @kernel

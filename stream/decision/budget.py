@@ -133,8 +133,8 @@ class FalsePositiveBudget:
     Nothing is flagged before there are so many labelled others that a threshold which none of them
     reaches has a rate below the budget with a probability of 95 %: ln(0.05) / ln(1 - rate). From
     then on the threshold is the lowest of fixed candidates of which the newest 10 / rate others
-    reach so few that one more is within the budget. So the budget is spent, and what a young model
-    predicted is forgotten.
+    reach so few that one more is within 0.8 of the budget. So the budget is spent, and what a young
+    model predicted is forgotten.
 
     Nothing is flagged while one more false positive would exceed the budget of the labelled
     others so far, so a model that changes does a bounded harm.

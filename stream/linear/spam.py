@@ -104,13 +104,14 @@ class SpamScorer(ShowsEvidence):
     * *4-grams*: of the first 1,000 bytes of each text in lower case, after three bytes 0.
     * *fields*: categories, truth values, and the octave and half octave of numbers.
 
-    For each view with m features, z = b · √(share of its features that are known) + Σ weight / √m.
-    A weight is 0.8 · log(share of the class's records with the feature / that of the other class),
-    as naive Bayes has it, plus a correction. Each share has 0.125 / records added, so a feature
-    that was never seen is no evidence for either class. A learned record moves b by 0.2 · e, where
-    e is the label (1 or 0) minus the probability by z and the class shares. It takes 0.002 of each
-    correction away and adds 2 · g / √(0.001 · (1 + n / 5) + Σ g²), where g = e / √m (AdaGrad), and
-    n is the records with the feature, 0 in the fast memory: what many records say moves slowly.
+    For each view with m features, z = b · min(4 · share of its features that are known, 1) + Σ
+    weight / √m. A weight is 0.8 · log(share of the class's records with the feature / that of the
+    other class), as naive Bayes has it, plus a correction. Each share has 0.25 / records added, so
+    a feature that was never seen is no evidence for either class. A learned record moves b by 0.2 ·
+    e, where e is the label (1 or 0) minus the probability by z and the class shares. It takes 0.002
+    of each correction away and adds r · g / √(0.001 · (1 + n / 20) + Σ g²), where g = e / √m
+    (AdaGrad), r is 1.2, and 2 in the fast memory, and n is the records with the feature, 0 in the
+    fast memory: what many records say moves slowly.
 
     The evidence is Σ weight of the view · z, and nothing known is no evidence. The log-odds are the
     evidence + the log-odds of the class shares + a bias. The weights of the views begin at 1/3,

@@ -42,7 +42,7 @@ class SlowBudget:
         if (1 - self.rate) ** len(self.others) > 0.05:
             return None
         newest = [p for p, _ in self.others[-min(ceil(10 / self.rate), 2**14) :]]
-        most = max(int(self.rate * (len(newest) + 1)) - 1, 0)
+        most = max(int(0.8 * self.rate * (len(newest) + 1)) - 1, 0)
         return next((t for t in CANDIDATES.tolist() if sum(p >= t for p in newest) <= most), None)
 
     def flags(self, p: float) -> bool:

@@ -85,14 +85,14 @@ class SlowSpamScorer:
             total = 0.0
             for f in mine:
                 with_f = self.weight_of(m, y, f)
-                floor = 0.125 / (every + 1.0)
+                floor = 0.25 / (every + 1.0)
                 above = with_f / (own + 0.5) + floor
                 below = (self.weight_of(m, None, f) - with_f) / (every - own + 0.5) + floor
                 total += self.weights.get((m, f, y), 0.0) + 0.8 * log(above / below)
             out[view] = total / sqrt(len(mine))
             if m == SLOW:
                 known = sum(self.weight_of(SLOW, None, f) > 0 for f in mine)
-                out[view] += self.bias.get((view, y), 0.0) * sqrt(known / len(mine))
+                out[view] += self.bias.get((view, y), 0.0) * min(4.0 * known / len(mine), 1.0)
         return out
 
     def both(self, found: set[Feature], y: Label) -> dict[int, float]:
@@ -189,9 +189,9 @@ class SlowSpamScorer:
             for f in mine:
                 squares = single(self.squares.get((m, f, c), 0.0) + min(g * g, 1e30))
                 step = (
-                    2.0
+                    (1.2, 2.0)[m]
                     * g
-                    / sqrt(squares + 1e-3 * (1.0 + (0.2, 0.0)[m] * self.weight_of(m, None, f)))
+                    / sqrt(squares + 1e-3 * (1.0 + (0.05, 0.0)[m] * self.weight_of(m, None, f)))
                 )
                 self.squares[m, f, c] = squares
                 old = self.weights.get((m, f, c), 0.0)

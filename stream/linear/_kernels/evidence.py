@@ -17,11 +17,12 @@ Singles = NDArray[float32]
 SLOW, FAST = 0, 1  # the two memories
 MEMORIES = 2
 NAIVE = 0.8  # the share of the naive-Bayes log-odds at which a weight starts
-SEEN = 0.125  # records in which every feature counts as seen, divided by the shares of the classes
+SEEN = 0.25  # records in which every feature counts as seen, divided by the shares of the classes
 PSEUDO = 0.5  # records of each class in the prior
 # The fast memory counts as sigmoid(TRUST · (losses of the slow one - of the fast one) + AT_REST),
 # where a loss is the faded sum of log losses.
 TRUST, AT_REST = 0.2, -5.0
+ENOUGH = 4.0  # the bias of a view counts in full if one of so many features is known
 HEAVIEST = 100.0  # weight of a view in the sum
 EIGHT = 8  # numbers of a feature if there are two classes
 AHEAD = 16  # keys between a prefetch and the use of what it brings
@@ -282,7 +283,7 @@ def scores(found: Any, start: Any, r: int, s: Any, known: int, z: Any, out: Any)
             z[SLOW, v, c] = 0.0
             if end > begin:
                 told = seen_in(found, begin, end, SLOW, classes, scratch)
-                z[SLOW, v, c] = s.bias[v, c] * sqrt(float64(told) / float64(end - begin))
+                z[SLOW, v, c] = s.bias[v, c] * min(ENOUGH * told / (end - begin), 1.0)
             z[FAST, v, c] = 0.0
         for m in range(MEMORIES):
             weight = found[weight_of(m, c, classes, columns)]
@@ -387,7 +388,7 @@ def terms(place: Any, view: Any, m: Any, c: int, s: Any, out: Any) -> None:
     for v in range(views):
         root[v] = sqrt(float64(m[v]))
         if m[v] > 0:
-            told = sqrt(out[1 + v] / float64(m[v]))
+            told = min(ENOUGH * out[1 + v] / m[v], 1.0)
             out[1 + v] = (1.0 - share) * s.slope[v] * s.bias[v, c] * told
     for memory in range(MEMORIES):
         weight = found[weight_of(memory, c, classes, columns)]

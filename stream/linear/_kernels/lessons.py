@@ -23,10 +23,10 @@ from stream.linear._kernels.evidence import (
     write,
 )
 
-RATE = 2.0  # the length of the first step of a weight
+RATE = (1.2, 2.0)  # the length of the first step of a weight in each memory
 DAMPING = 1e-3  # added to each sum of squared gradients: small first gradients make small steps
 # Added to it for each record with the feature, in each memory: what many records say moves slowly.
-STEADY = (0.2 * DAMPING, 0.0)
+STEADY = (0.05 * DAMPING, 0.0)
 BIAS_RATE = 0.2  # of a view's bias, which follows the stream for ever
 SUM_RATE, SUM_DAMPING = 0.02, 1.0  # of the weights of the sum and of its bias
 DECAY = (0.002, 0.01)  # of a weight in each memory, at each record with its feature
@@ -119,7 +119,7 @@ def learn_view(
     """
     wide = float64(pull)
     squared, largest = float32(min(wide * wide, LARGEST)), float32(LARGEST)
-    step, left, steady = float32(RATE * wide), float32(1.0 - DECAY[m]), float32(STEADY[m])
+    step, left, steady = float32(RATE[m] * wide), float32(1.0 - DECAY[m]), float32(STEADY[m])
     for i in range(begin, end):
         k = uint64(i)
         squares[k] = min(squares[k] + squared, largest)
@@ -134,7 +134,7 @@ def unlearn_view(
     weights; else the step is a little too short."""
     wide = float64(pull)
     squared, zero = float32(min(wide * wide, LARGEST)), float32(0.0)
-    step, left, steady = float32(RATE * wide), float32(1.0 - DECAY[m]), float32(STEADY[m])
+    step, left, steady = float32(RATE[m] * wide), float32(1.0 - DECAY[m]), float32(STEADY[m])
     for i in range(begin, end):
         k = uint64(i)
         weight[k] = true_divide(weight[k] - step_of(squares, seen, step, unit, steady, k), left)
