@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 from kafka import TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -222,11 +221,11 @@ class Group:
         self.cluster = SimpleNamespace(
             topics=lambda: {JOURNAL}, partitions_for_topic=lambda topic: set(range(shards))
         )
-        self.members: dict[str, ShardAssignor | CooperativeStickyAssignor] = {}
+        self.members: dict[str, ShardAssignor] = {}
         self.owned: dict[str, set[TopicPartition]] = {}
         self.generation = 0
 
-    def join(self, assignor: ShardAssignor | CooperativeStickyAssignor) -> str:
+    def join(self, assignor: ShardAssignor) -> str:
         name = f"{len(self.owned)}-{uuid4()}"
         self.members[name], self.owned[name] = assignor, set()
         if isinstance(assignor, ShardAssignor):
@@ -271,29 +270,6 @@ def test_shares_pass_the_messages_of_the_client() -> None:
     for name in names[1:]:
         assert group.runs(name) & lost <= followed[name]
     assert group.runs(names[1]) | group.runs(names[2]) == {0, 1, 2, 3}
-
-
-@seeds(0.05)
-def test_processes_of_the_earlier_version_are_in_the_same_group(seed) -> None:
-    """Whoever leads: each shard has an owner. Where the earlier one leads, all shards are followed
-    by the others; where this one leads, it names the followers."""
-    random = Random(seed)
-    shards = random.randint(1, 5)
-    group = Group(shards)
-    for _ in range(6):
-        kind = random.choice([lambda: ShardAssignor(JOURNAL, 1), CooperativeStickyAssignor])
-        group.join(kind())
-        if len(group.members) > 2:
-            del group.members[random.choice(sorted(group.members))]
-        leader = random.choice(sorted(group.members))
-        group.rebalance(leader)
-
-        runs = sorted(n for name in group.members for n in group.runs(name))
-        assert runs == list(range(shards))
-        for assignor in group.members.values():
-            if isinstance(assignor, ShardAssignor):
-                named = isinstance(group.members[leader], ShardAssignor)
-                assert (assignor.follows is not None) == named
 
 
 def test_member_joins_again_once_for_each_shard_that_it_awaited() -> None:

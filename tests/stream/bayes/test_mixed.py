@@ -260,11 +260,10 @@ def test_field_of_another_distribution_is_taken_back_merged_and_loaded() -> None
     assert whole.predict_proba_one(xs[0]) == pytest.approx(two.predict_proba_one(xs[0]))
 
 
-def test_state_without_distributions_is_as_before_there_were_any() -> None:
-    """No parameter in the header, no part; with them it is another learner's state."""
+def test_state_of_other_distributions_is_refused() -> None:
+    """With them it is another learner's state."""
     plain, other = MixedNB(), MixedNB(distributions={"visits": "bernoulli"})
 
-    assert "distributions" not in plain.to_state().header["parameters"]
     assert MixedNB(distributions={}).fingerprint() == plain.fingerprint()
     with pytest.raises(StateError, match="distributions"):
         plain.load_state(other.to_state())

@@ -137,16 +137,6 @@ def test_improbable_record_is_not_flagged_whatever_the_budget_allows() -> None:
     assert FalsePositiveBudget.from_state(budget.to_state()).rule == rule
 
 
-def test_state_of_an_older_version_is_one_without_doubt() -> None:
-    """It has seven sums and no keys for the rest."""
-    new = fed(0.1, [0.1] * 100)
-    state = new.to_state()
-    arrays = dict(state.arrays)
-    arrays["sums"] = arrays["sums"][:7]
-
-    assert FalsePositiveBudget.from_state(State(state.header, arrays)).to_state() == state
-
-
 def test_spent_budget_withholds_flags_until_more_others_came() -> None:
     """Whatever the model does: the flagged share of labelled others stays within the budget."""
     budget = fed(0.1, [0.01] * 100)
