@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 from kafka import TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -222,11 +221,11 @@ class Group:
         self.cluster = SimpleNamespace(
             topics=lambda: {JOURNAL}, partitions_for_topic=lambda topic: set(range(shards))
         )
-        self.members: dict[str, ShardAssignor | CooperativeStickyAssignor] = {}
+        self.members: dict[str, ShardAssignor] = {}
         self.owned: dict[str, set[TopicPartition]] = {}
         self.generation = 0
 
-    def join(self, assignor: ShardAssignor | CooperativeStickyAssignor) -> str:
+    def join(self, assignor: ShardAssignor) -> str:
         name = f"{len(self.owned)}-{uuid4()}"
         self.members[name], self.owned[name] = assignor, set()
         if isinstance(assignor, ShardAssignor):
