@@ -228,5 +228,8 @@ def _of_row(labels: Any, error: InvalidRecordError) -> InvalidRecordError:
 
 def _patience(X: Any) -> AbstractContextManager[None]:
     """Whether many records wait for machine code."""
-    few = hasattr(X, "__len__") and len(X) < MANY
+    try:
+        few = len(X) < MANY
+    except TypeError:  # an iterator, a stream, or what is refused later, such as a sparse matrix
+        few = False
     return nullcontext() if few else machine_first()

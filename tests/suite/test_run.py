@@ -17,6 +17,7 @@ from tests.suite.steps import ROOT
 RUNS = """
 import signal, sys
 from tests.suite import __main__ as run
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where these tests run under nohup
 run.handle_ends()
 run._run(sys.executable, "-c", '''
 import time

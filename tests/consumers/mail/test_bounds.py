@@ -75,10 +75,13 @@ def tree(markup: str) -> Any:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.integers(0, 3))
 def test_no_tag_has_more_attributes_than_the_bound(markup: str, most: int) -> None:
-    """Whatever hides a tag, or looks like one: a quote, a comment, a script, another tag."""
+    """Whatever hides a tag, or looks like one: a quote, a comment, a script, another tag. A page
+    has one body, to which the attributes of further ones are added."""
     source, *_ = prepared(markup, kernels.Most(MANY, most, MANY, MANY))
 
-    assert all(len(node.attributes) <= most + 1 for node in tree(source).css("*"))
+    for node in tree(source).css("*"):
+        tags = max(1, markup.lower().count(f"<{node.tag}")) if node.tag in ("html", "body") else 1
+        assert len(node.attributes) <= tags * (most + 1)
 
 
 @pytest.mark.parametrize("separator", [" ", "\n", "/", "='x'", '="x"', "=x "])
