@@ -69,9 +69,10 @@ def choose(
     texts, categories = kinds.count("text"), kinds.count("categorical")
     numbers = len(kinds) - texts - categories
     if not kinds:
+        left_out = "; ".join(f"{f.name}: {f.why}" for f in fields[:3] if f.kind is None)
         raise ConfigError(
-            "no field can be learned from; send numbers, truth values, categories "
-            "or texts in addition to the id and the label"
+            f"no field can be learned from{f' ({left_out})' if left_out else ''}; send numbers, "
+            "truth values, categories or texts in addition to the id and the label"
         )
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)

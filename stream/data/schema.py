@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from math import isfinite, isnan, nan
 from typing import Any, Literal, Self, cast, get_args
@@ -196,13 +197,13 @@ def number(name: str, value: Any) -> float:
     if value is None:
         return nan
     if isinstance(value, bool | str) or not isinstance(
-        value, float | int | np.floating | np.integer
+        value, float | int | np.floating | np.integer | Decimal
     ):
         raise InvalidRecordError(
             "wrong_kind", f"field {name!r} expects a number, got {_kind(value)}"
         )
     try:
-        x = float(value)
+        x = nan if isinstance(value, Decimal) and value.is_nan() else float(value)
     except OverflowError:
         raise InvalidRecordError("out_of_range", f"field {name!r}: beyond ±{LARGEST:g}") from None
     if isfinite(x):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from collections.abc import Callable
+from decimal import Decimal
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -528,6 +529,24 @@ def test_what_cannot_be_learned_is_refused_by_one_line(case) -> None:
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert model.fingerprint() == GaussianNB().fingerprint()
+
+
+@pytest.mark.parametrize("door", ["arrow", "pandas", "polars", "records"])
+def test_decimal_numbers_are_numbers(door) -> None:
+    """As databases give money; Decimal("NaN") is a missing value."""
+    values = [Decimal("1.50"), None, Decimal("2.25"), Decimal("NaN") if door == "records" else None]
+    table = {
+        "arrow": lambda: pa.table({"x": pa.array(values)}),
+        "pandas": lambda: pd.DataFrame({"x": pd.Series(values, dtype=object)}),
+        "polars": lambda: pl.DataFrame({"x": values}),
+        "records": lambda: [{"x": value} for value in values],
+    }[door]()
+    model, floats = GaussianNB(), GaussianNB()
+
+    model.learn_many(table, list("abab"))
+    floats.learn_many(pd.DataFrame({"x": [1.5, None, 2.25, None]}), list("abab"))
+
+    assert model.fingerprint() == floats.fingerprint()
 
 
 def test_a_stream_of_arrow_without_pyarrow_says_what_to_install(monkeypatch) -> None:
