@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from consumers.config.sections import Section
 from stream.data.schema import Label
-from stream.decision.risk import BayesDecision
+from stream.decision.risk import BayesDecision, named
 from stream.decision.rule import Budget
 
 __all__ = ["DecisionConfig", "FalsePositiveRateConfig"]
@@ -23,6 +23,12 @@ class FalsePositiveRateConfig(Section):
     min_learned: int = 0
     unsure: float | None = None
     min_probability: float = 0.0
+
+    @field_validator("label", mode="before")
+    @classmethod
+    def _as_named(cls, label: object) -> object:
+        """`label = true` and `label = 1` name the label as `losses` does."""
+        return named(label) if isinstance(label, bool | int) else label
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -55,6 +55,11 @@ def test_rejecting_may_be_a_gain_where_actions_are() -> None:
 
 def test_budget_is_a_rule_of_its_own() -> None:
     """No losses are decided by, and nothing that is learned changes."""
+    for label, name in (("true", "true"), ("1", "1"), ('"yes"', "yes")):
+        text = f"[decision]\nmax_false_positive_rate = {{label = {label}, rate = 0.01}}"
+        rule = config(text).decision.max_false_positive_rate
+        assert rule is not None
+        assert rule.label == name
     told = config('[decision]\nmax_false_positive_rate = {label = "spam", rate = 0.001}')
 
     assert told.decision.budget == Budget("spam", 0.001)
