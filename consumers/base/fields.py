@@ -92,7 +92,7 @@ def unit_of(value: object) -> str | None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    seconds = ((unit, value / per_second) for unit, per_second in UNITS.items())
+    seconds = ((unit, value // per_second) for unit, per_second in UNITS.items())
     return next((unit for unit, at in seconds if _FIRST_SECOND <= at < _LAST_SECOND), None)
 
 
