@@ -143,6 +143,8 @@ class Kernel(partial[Any]):
 
     def locked(self, *args: Any) -> Any:
         """The kernel as machine code where that is there, while another one is not."""
+        if getattr(_patience, "many", False):
+            self._await(self.machine.types_of(args))  # before the lock, which others want
         with LOCK:
             return self.machine(*args)
 
@@ -158,15 +160,28 @@ class Kernel(partial[Any]):
 
     def _absent(self, types: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What runs a call for whose types nothing is loaded; None: it is compiled in place."""
-        machine = self.machine
-        if not machine.load(types):
-            if machine.folder is None or not background().want(self, types):
+        if not self.machine.load(types):
+            if not self._wanted(types):
                 return None
             _mix()
             _warn()
-            if getattr(_patience, "many", False) and not background().collects:
-                background().wait((self, types))
+            if getattr(_patience, "many", False):
+                self._await(types)
         return partial(self._meanwhile, types)
+
+    def _wanted(self, types: tuple[Any, ...]) -> bool:
+        """Whether a child compiles it. Two threads that call first share the children."""
+        if self.machine.folder is None:
+            return False
+        with LOCK:
+            children = background()
+        return children.want(self, types)
+
+    def _await(self, types: tuple[Any, ...]) -> None:
+        """Wait until it is machine code, unless what is called is only collected."""
+        if self.machine.load(types) or not self._wanted(types) or background().collects:
+            return
+        background().wait((self, types))
 
     def _meanwhile(self, types: tuple[Any, ...], *args: Any) -> Any:
         """As Python, unless that has changed while it waited for another kernel."""
@@ -261,10 +276,12 @@ def collected(*, wait: bool = False) -> Iterator[None]:
     if way() != "background":
         yield
         return
-    with background().held():
+    with LOCK:  # as `Kernel._wanted`
+        children = background()
+    with children.held():
         yield
     if wait:
-        background().wait()
+        children.wait()
 
 
 def _warn() -> None:
