@@ -418,7 +418,7 @@ def most_children() -> int:
 
 
 def _started(thread: Thread) -> bool:
-    """False if there can be no more threads, as at the exit of the process."""
+    """False if there can be no other thread, as at the exit of the process."""
     try:
         thread.start()
     except RuntimeError:

@@ -239,7 +239,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         return super()._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it if that is possible. On a full disk too the call for which it was made goes on."""
+        """Keep it if that is possible; if not, the call for which it was made has it."""
         try:
             super().save_overload(sig, data)
         except OSError as error:

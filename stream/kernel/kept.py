@@ -8,12 +8,11 @@ again. So a file says what it is, with a checksum.
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 from zlib import crc32
 
 from numba.core.caching import IndexDataCacheFile
-from numba.core.serialize import dumps
+from numba.core.serialize import dumps, loads
 
 __all__ = ["KeptFiles"]
 
@@ -31,7 +30,7 @@ class KeptFiles(IndexDataCacheFile):  # type: ignore[misc]
         try:
             stamp, of, checksum, code = super().load(key)
             whole = (stamp, of, checksum) == (self._source_stamp, key, crc32(code))
-            return pickle.loads(code) if whole else None  # noqa: S301  as numba does
+            return loads(code) if whole else None
         except Exception:
             return None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import RLock, local
 from typing import TYPE_CHECKING, Any
 
+from stream.errors import SchemaError
 from stream.kernel.bundled import source_stamp
 from stream.kernel.interpreted import Interpreter
 
@@ -228,7 +229,7 @@ def way() -> str:
     # Children need the locks and sessions of a Unix.
     given = os.environ.get(VARIABLE) or ("background" if os.name == "posix" else "compiled")
     if given not in WAYS:
-        raise ValueError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
+        raise SchemaError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
     return given
 
 
