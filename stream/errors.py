@@ -62,6 +62,10 @@ class InvalidRecordError(StreamError):
         self.reason: Reason = reason
         self.detail = detail
 
+    def __reduce__(self) -> tuple[type[InvalidRecordError], tuple[Reason, str]]:
+        """As an answer of another process; a pool waits for ever for one that cannot be read."""
+        return type(self), (self.reason, self.detail)
+
 
 class StateError(StreamError):
     """A saved state cannot be loaded."""

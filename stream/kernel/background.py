@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -130,7 +130,7 @@ class Background:
             self._queue[kernel, types] = 0
             self._wanted += 1
             self._start()
-        return True
+            return (kernel, types) in self._queue
 
     def wants(self, kernel: Compilable, types: Types) -> bool:
         """Whether its machine code is still to come."""
@@ -146,6 +146,8 @@ class Background:
             with self._changed:
                 self._held = False
                 self._start()
+            if not self._queue:  # nothing was, or nothing can be compiled there
+                self._quiet()
 
     def forget(self) -> None:
         """Compile nothing of what is wanted now."""
@@ -155,9 +157,14 @@ class Background:
         self._quiet()
 
     def wait(self, wanted: Wanted | None = None, stopped: Callable[[], bool] = bool) -> None:
-        """Wait until this, or all that is wanted, is machine code or has failed."""
+        """Wait until this, or all that is wanted, is machine code or has failed.
+
+        What the process does at its exit does not wait, because the children have ended.
+        """
         with self._changed:
-            while not stopped() and (wanted in self._queue if wanted else self._queue):
+            while (wanted in self._queue if wanted else self._queue) and not self._ended:
+                if stopped():
+                    return
                 self._changed.wait(0.1)
 
     def end(self) -> None:
@@ -188,8 +195,19 @@ class Background:
         """Have the thread look at the queue."""
         self._changed.notify_all()
         if self._queue and self._manager is None and not self._held and not self._ended:
-            self._manager = Thread(target=self._manage, name="headwater-kernels", daemon=True)
-            self._manager.start()
+            manager = Thread(target=self._manage, name="headwater-kernels", daemon=True)
+            if _started(manager):
+                self._manager = manager
+            else:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """From now on kernels compile in place."""
+        self._most = 0
+        self._failed.update(self._queue)
+        self._queue.clear()
+        self._done = self._wanted = 0
+        self._changed.notify_all()
 
     def _manage(self) -> None:
         """Own the lock and the children while something is wanted."""
@@ -197,15 +215,18 @@ class Background:
             self.report(f"{self.progress()}; {self.note}")
         from stream.kernel.compiled import cache_folder  # the kernels have loaded it
 
+        try:
+            lock = Path(cache_folder(most_children), LOCK_FILE)
+        except RuntimeError:  # no folder of this package can be written, but one of a kernel
+            lock = None
         while True:
-            with self._lock(Path(cache_folder(most_children), LOCK_FILE)) as owned:
+            with self._lock(lock) as owned:
                 if owned:
                     more = range(1, self._most or 1)
                     threads = [Thread(target=self._work, daemon=True) for _ in more]
-                    for thread in threads:
-                        thread.start()
+                    started = [thread for thread in threads if _started(thread)]
                     self._work()
-                    for thread in threads:
+                    for thread in started:
                         thread.join()
             with self._changed:
                 if self._ended or not self._queue:
@@ -213,9 +234,19 @@ class Background:
                     return
 
     @contextmanager
-    def _lock(self, path: Path) -> Iterator[bool]:
-        """Whether this process has children for the cache. While another one has, look there."""
-        with path.open("ab") as file:
+    def _lock(self, path: Path | None) -> Iterator[bool]:
+        """Whether this process has children for the cache. While another one has, look there.
+
+        Without a lock it has some: the file may be that of another user.
+        """
+        try:
+            opened = None if path is None else path.open("ab")
+        except OSError:
+            opened = None
+        if opened is None:
+            yield not self._ended
+            return
+        with opened as file:
             while not self._locked(file.fileno()):
                 for kernel, types in list(self._queue):
                     if self._loads(kernel, types):
@@ -245,10 +276,14 @@ class Background:
             kernel, types = wanted
             why: str | None = None
             if not self._loads(kernel, types):
-                with suppress(OSError):  # it has ended, or cannot begin
+                try:
                     if child is None:
                         child = self._child()
                     why = child.compiled(kernel, types)
+                except OSError:  # it has ended, or cannot begin
+                    pass
+                except Exception as error:  # there is no program, or no name for the types
+                    why = str(error)
                 if why is None and child is not None:
                     self._close(child)
                     child = None
@@ -283,7 +318,7 @@ class Background:
         return None
 
     def _child(self) -> Child:
-        with self._changed:
+        with self.loading, self._changed:  # a fork would keep pipes of which it does not know
             made = Child(self._variables)
             self._children.append(made)
             if self._ended:
@@ -380,6 +415,15 @@ def most_children() -> int:
     free = free_bytes()
     by_memory = MOST_CHILDREN if free is None else max(0, free - SPARE_BYTES) // CHILD_BYTES
     return min(MOST_CHILDREN, max(1, int(processors())), by_memory)
+
+
+def _started(thread: Thread) -> bool:
+    """False if there can be no other thread, as at the exit of the process."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 @cache

@@ -41,9 +41,9 @@ class Bundle:
     """
 
     def __init__(self, folder: Path, base: str, stamp: str) -> None:
-        from numba.core.caching import IndexDataCacheFile  # the stamp is read without numba
+        from stream.kernel.kept import KeptFiles  # the stamp is read without numba
 
-        self._files = IndexDataCacheFile(str(folder), base, stamp)
+        self._files = KeptFiles(str(folder), base, stamp)
 
     def load(self, key: tuple[Any, ...]) -> Any:
         """What numba kept of the kernel, for the newest level of this processor; None without it.
@@ -54,15 +54,8 @@ class Bundle:
             That of numba: signature, (triple, processor, features), bytecode.
         """
         signature, (triple, *_), code = key
-        try:
-            names = self._files._load_index()
-            for level in _levels():
-                name = names.get((signature, triple, level, code))
-                if name is not None:
-                    return self._files._load_data(name)
-        except Exception:  # of a damaged file
-            return None
-        return None
+        kept = (self._files.load((signature, triple, level, code)) for level in _levels())
+        return next((data for data in kept if data is not None), None)
 
     def add(self, key: tuple[Any, ...], data: Any) -> None:
         """Keep what numba has compiled for a level."""
@@ -96,17 +89,17 @@ def collect(root: Path) -> int:
     int
         The number of kernels.
     """
-    from numba.core.caching import IndexDataCacheFile
+    from stream.kernel.kept import KeptFiles
 
     stamp = source_stamp(root)
     indexes = sorted(root.rglob("__pycache__/*.nbi"))
     for index in indexes:
         folder = root / FOLDER / index.parent.parent.relative_to(root)
         folder.mkdir(parents=True, exist_ok=True)
-        kept = IndexDataCacheFile(str(index.parent), index.stem, stamp)
+        kept = KeptFiles(str(index.parent), index.stem, stamp)
         bundle = Bundle(folder, index.stem, stamp or "")
-        for key, name in kept._load_index().items():
-            bundle.add(key, kept._load_data(name))
+        for key in kept.known():
+            bundle.add(key, kept.load(key))
     (root / FOLDER / MADE).write_text(json.dumps(_needed()) + "\n")
     return len(indexes)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from numba import config, types
 from numba.core import event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
@@ -32,14 +32,13 @@ from numba.extending import intrinsic
 
 from stream.kernel.bundled import bundle_of
 from stream.kernel.errors import CompilationWarning
+from stream.kernel.kept import KeptFiles
 
 __all__ = ["cache_folder", "callee", "machine_code", "warn_once", "written"]
 
 COMPILING = "compiling kernels, which takes seconds; later processes load their machine code"
-NOT_KEPT = (
-    "compiling kernels, which takes seconds in each process: set NUMBA_CACHE_DIR to a folder that "
-    "can be written"
-)
+WHERE = "set NUMBA_CACHE_DIR to a folder that can be written"
+NOT_KEPT = f"compiling kernels, which takes seconds in each process: {WHERE}"
 WITHIN = {"stream", "consumers", "headwater", "numba", "importlib"}
 
 # Each is given, because numba gives those that are not to what is called.
@@ -146,10 +145,14 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         """What runs a call for whose types nothing is loaded; numba calls it then."""
         if self.absent is None:
             return super()._compile_for_args(*args, **kws)
-        types = tuple(map(self.typeof_pyval, args))
-        self._types_active_call.clear()
-        run = self.absent(types)
+        run = self.absent(self.types_of(args))
         return super()._compile_for_args(*args, **kws) if run is None else run
+
+    def types_of(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The types of the arguments of a call."""
+        found = tuple(map(self.typeof_pyval, args))
+        self._types_active_call.clear()
+        return found
 
     def compile(self, sig: Any) -> Any:
         """Compile for these types. Garbage is collected afterwards, which saves a tenth."""
@@ -217,23 +220,6 @@ class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
         return f"{fullname}.{sys.implementation.cache_tag}{abiflags}{checked}"
 
 
-class _Index(IndexDataCacheFile):  # type: ignore[misc]
-    """Files of the cache. If they cannot be read, the kernel is compiled again."""
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            loaded: dict[Any, str] = super()._load_index()
-        except Exception:
-            return {}
-        return loaded
-
-    def load(self, key: Any) -> Any:
-        try:
-            return super().load(key)
-        except Exception:
-            return None
-
-
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """Machine code from the package, or that an earlier process has kept, or none yet."""
 
@@ -242,7 +228,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], root: Path, stamp: str) -> None:
         super().__init__(function)
         base = self._impl.filename_base
-        self._cache_file = _Index(self.cache_path, base, stamp)
+        self._cache_file = KeptFiles(self.cache_path, base, stamp)
         self._bundle = bundle_of(root, Path(function.__code__.co_filename), base, stamp)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -251,6 +237,13 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
             if data is not None:
                 return self._impl.rebuild(target_context, data)
         return super()._load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it if that is possible; if not, the call for which it was made has it."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            warn_once(f"machine code cannot be kept ({error}): {WHERE}")
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import RLock, local
 from typing import TYPE_CHECKING, Any
 
+from stream.errors import SchemaError
 from stream.kernel.bundled import source_stamp
 from stream.kernel.interpreted import Interpreter
 
@@ -143,6 +144,8 @@ class Kernel(partial[Any]):
 
     def locked(self, *args: Any) -> Any:
         """The kernel as machine code where that is there, while another one is not."""
+        if getattr(_patience, "many", False):
+            self._await(self.machine.types_of(args))  # before the lock, which others want
         with LOCK:
             return self.machine(*args)
 
@@ -158,15 +161,28 @@ class Kernel(partial[Any]):
 
     def _absent(self, types: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What runs a call for whose types nothing is loaded; None: it is compiled in place."""
-        machine = self.machine
-        if not machine.load(types):
-            if machine.folder is None or not background().want(self, types):
+        if not self.machine.load(types):
+            if not self._wanted(types):
                 return None
             _mix()
             _warn()
-            if getattr(_patience, "many", False) and not background().collects:
-                background().wait((self, types))
+            if getattr(_patience, "many", False):
+                self._await(types)
         return partial(self._meanwhile, types)
+
+    def _wanted(self, types: tuple[Any, ...]) -> bool:
+        """Whether a child compiles it. Two threads that call first share the children."""
+        if self.machine.folder is None:
+            return False
+        with LOCK:
+            children = background()
+        return children.want(self, types)
+
+    def _await(self, types: tuple[Any, ...]) -> None:
+        """Wait until it is machine code, unless what is called is only collected."""
+        if self.machine.load(types) or not self._wanted(types) or background().collects:
+            return
+        background().wait((self, types))
 
     def _meanwhile(self, types: tuple[Any, ...], *args: Any) -> Any:
         """As Python, unless that has changed while it waited for another kernel."""
@@ -213,7 +229,7 @@ def way() -> str:
     # Children need the locks and sessions of a Unix.
     given = os.environ.get(VARIABLE) or ("background" if os.name == "posix" else "compiled")
     if given not in WAYS:
-        raise ValueError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
+        raise SchemaError(f"{VARIABLE} expects one of {', '.join(WAYS)}, got {given!r}")
     return given
 
 
@@ -261,10 +277,12 @@ def collected(*, wait: bool = False) -> Iterator[None]:
     if way() != "background":
         yield
         return
-    with background().held():
+    with LOCK:  # as `Kernel._wanted`
+        children = background()
+    with children.held():
         yield
     if wait:
-        background().wait()
+        children.wait()
 
 
 def _warn() -> None:

@@ -108,7 +108,7 @@ def _patch(compiler: Any, task: dict[str, Any]) -> None:
             folder = Path(task["machine_code"], function.__module__)
             folder.mkdir(parents=True, exist_ok=True)
             self._bundle = None
-            self._cache_file = compiler._Index(str(folder), self._impl.filename_base, stamp)
+            self._cache_file = compiler.KeptFiles(str(folder), self._impl.filename_base, stamp)
 
     cache.__init__ = init
     if task["marks"]:

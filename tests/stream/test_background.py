@@ -260,6 +260,102 @@ print(first, twice(Pair(1.0, 3.0)), waiting())
     assert said(package, program)[0] == ["14.0", "0", "10.0", "10.0", "0"]
 
 
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        "sys.executable = None",
+        """
+import threading
+def none(thread):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = none
+""",
+    ],
+    ids=["program", "threads"],
+)
+def test_process_that_can_start_no_child_compiles_in_place(package: Path, lacking: str) -> None:
+    """It is embedded in another program, or at the limit of its threads, or at its exit."""
+    found, _ = said(package, f"import sys\n{lacking}\n{COLD}")
+
+    assert found[0] == found[3] == "10.0"
+    assert found[4:6] == ["False", "0"]
+    assert int(found[-1]) > 0
+
+
+@pytest.mark.parametrize("of", ["another user", "no package"])
+def test_children_need_no_lock(package: Path, of: str) -> None:
+    """Its file may be that of another user, or only a user's kernels have a folder."""
+    program = COLD
+    if of == "no package":
+        none = "def none(function): raise RuntimeError('no locator')\nc.cache_folder = none"
+        program = f"import stream.kernel.compiled as c\n{none}\n{COLD}"
+    else:
+        lock_of(package).mkdir(parents=True)  # it cannot be opened, also by root
+
+    assert said(package, program)[0] == ["10.0", "True", "1", "10.0", "False", "0", "1", "0"]
+
+
+def test_exit_of_a_process_waits_for_no_child(package: Path) -> None:
+    """They have ended then; what runs at the exit is Python."""
+    program = f"""{BEGIN}
+import atexit
+from stream.kernel.tiers import machine_first
+def last():
+    with machine_first():
+        print(twice(Pair(1.0, 3.0)), waiting())
+atexit.register(last)
+background()
+"""
+    assert said(package, program)[0] == ["10.0", "1"]
+
+
+def test_threads_go_on_while_one_waits_for_machine_code(package: Path) -> None:
+    """It holds no lock meanwhile, which a call of Python needs."""
+    program = f"""{BEGIN}
+import threading, time
+from package._kernels.shared import weigh
+from stream.kernel.tiers import machine_first
+def many():
+    with machine_first():
+        twice(Pair(1.0, 3.0))
+weigh(Pair(1.0, 3.0))
+threading.Thread(target=many, daemon=True).start()
+while waiting() < 2:
+    time.sleep(0.01)
+print(weigh(Pair(1.0, 3.0)), waiting())
+"""
+    with lock_of(package).open("wb") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)  # nothing is compiled
+        found, _ = said(package, program)
+
+    assert found == ["5.0", "2"]
+
+
+def test_threads_that_call_first_share_the_children(package: Path) -> None:
+    """A fork waits while one is started, because it closes the pipes that it knows."""
+    program = f"""{BEGIN}
+import threading, time
+import stream.kernel.background as b
+made, started, real, popen = [], [], b.Background.__init__, b.Popen
+def slow(self, *args):
+    made.append(self)
+    time.sleep(0.2)
+    real(self, *args)
+def noted(*args, **options):
+    started.append(made[0].loading.locked())
+    return popen(*args, **options)
+b.Background.__init__, b.Popen = slow, noted
+threads = [threading.Thread(target=twice, args=(Pair(1.0, 3.0),)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+background().wait()
+print(len(made), set(started))
+"""
+    assert said(package, program)[0] == ["1", "{True}"]
+
+
 def test_costliest_kernel_comes_first() -> None:
     """By the code of a kernel and of all that it calls, each once."""
     small, part, whole = first_not_below.py_func, logs_of.py_func, take_logs.py_func

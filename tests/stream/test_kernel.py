@@ -210,6 +210,23 @@ def test_damaged_file_is_compiled_again(package: Path, file: str, left: int) -> 
     assert run(package) == (10.0, False)
 
 
+def test_full_disk_ends_no_call_and_keeps_no_wrong_code(package: Path) -> None:
+    """numba has written that a file has the new code, which has no room. The old one is there."""
+    full = """
+from numba.core.caching import IndexDataCacheFile
+def no_room(*args):
+    raise OSError(28, "No space left on device")
+IndexDataCacheFile._save_data = no_room
+with install_recorder"""
+    run(package)
+    shared = package / "package" / "_kernels" / "shared.py"
+    shared.write_text(shared.read_text().replace("2.0 * pair.a", "5.0 * pair.a"))
+
+    assert run(package, RUN.replace("\nwith install_recorder", full)) == (16.0, True)
+    assert run(package) == (16.0, True)
+    assert run(package) == (16.0, False)
+
+
 def test_version_that_comes_before_the_first_call_is_compiled_again(package: Path) -> None:
     """The old process compiles what it imported, and must not keep it as the new version."""
     shared = package / "package" / "_kernels" / "shared.py"

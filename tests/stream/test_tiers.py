@@ -90,11 +90,11 @@ def test_python_runs_without_a_compiler() -> None:
 
 
 def test_unknown_way_is_refused() -> None:
-    """In one line, at the first call."""
+    """In one line, at the first call; for a command it is a mistake, and no bug."""
     with pytest.raises(subprocess.CalledProcessError) as failed:
         ran(LEARN, "fast")
 
-    assert f"{VARIABLE} expects one of" in failed.value.stderr
+    assert f"stream.errors.SchemaError: {VARIABLE} expects one of" in failed.value.stderr
 
 
 def test_copy_of_a_kernel_is_the_kernel() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from math import copysign, inf, isnan, nan
 
 import numpy as np
@@ -170,3 +171,11 @@ def test_full_dictionary_refuses_and_counts() -> None:
 
     assert [dictionary.add(v) for v in "bcac"] == [1, -1, 0, -1]
     assert (list(dictionary), dictionary.overflow) == (["a", "b"], 2)
+
+
+def test_refusal_passes_between_processes() -> None:
+    """A pool of multiprocessing waits for ever for an answer that it cannot read."""
+    refused = InvalidRecordError("infinite", "field 'x' has inf")
+    found = pickle.loads(pickle.dumps(refused))
+
+    assert (found.reason, found.detail, str(found)) == ("infinite", refused.detail, str(refused))
