@@ -1,4 +1,4 @@
-"""A mail as one flat document: texts and a few numbers.
+"""A mail as one flat document: texts.
 
 Rule: every mail has a document. What is broken in it is read as far as possible and named in
 `structure`, as words that begin with `wrong_`.
@@ -13,9 +13,10 @@ from typing import Any
 
 from consumers.mail import limits
 from consumers.mail.body import Body
-from consumers.mail.headers import address_of, header_words, received_words
+from consumers.mail.headers import address_of, received_words
 from consumers.mail.later import is_ignored
 from consumers.mail.parts import mail_parts
+from consumers.mail.sent import sent_words
 from consumers.mail.values import text_of
 
 __all__ = ["mail_document"]
@@ -44,8 +45,6 @@ def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]
     subject = headers.get("subject", [""])[0]
     sender, reply = (address_of(headers.get(name, [""])[0]) for name in ("from", "reply-to"))
     received = headers.get("received", [])
-    if reply.domain and reply.domain != sender.domain:
-        made.odd.append("reply_to_differs")
     document: dict[str, Any] = {
         "subject": subject,
         "text": made.text,
@@ -56,14 +55,19 @@ def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]
         "attachments": " ".join(made.attachments),
         "charsets": " ".join(dict.fromkeys(made.charsets)),
         "received": received_words(received),
-        "headers": header_words(headers),
+        "headers": sent_words(headers),
     }
     _bound(document, wrong)
-    made.odd += [f"hops_{min(len(received), limits.MOST_HOPS)}"]
-    made.odd += [f"wrong_{what}" for what in sorted(wrong)]
-    document["structure"] = " ".join([*made.shape, *made.odd])[: limits.LONGEST_SHORT]
-    document["size"], document["parts"] = len(value), len(parts)
-    document["link_count"] = made.links
+    counts = (("size", len(value)), ("parts", len(parts)), ("links", made.links))
+    document["structure"] = " ".join(
+        [
+            *(f"{name}_{n.bit_length()}" for name, n in counts),
+            f"hops_{min(len(received), limits.MOST_HOPS)}",
+            *(f"wrong_{what}" for what in sorted(wrong)),
+            *made.odd,
+            *made.shape,  # the longest comes last, because the field is cut
+        ]
+    )[: limits.LONGEST_SHORT]
     return document
 
 

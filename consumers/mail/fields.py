@@ -8,7 +8,7 @@ from stream.data.schema import Kind
 
 __all__ = ["FAULTS", "FIELDS", "RULES"]
 
-RULES = 3  # the version of the rules that make these fields
+RULES = 4  # the version of the rules that make these fields
 FIELDS: Mapping[str, Kind] = {
     "subject": "text",
     "text": "text",
@@ -21,9 +21,6 @@ FIELDS: Mapping[str, Kind] = {
     "received": "text",
     "headers": "text",
     "structure": "text",
-    "size": "numeric",
-    "parts": "numeric",
-    "link_count": "numeric",
 }
 # What may be wrong with a mail. In `structure` each is a word that begins with `wrong_`.
 FAULTS = ("bad_charset", "cut", "malformed", "nul", "too_deep", "unknown_charset")

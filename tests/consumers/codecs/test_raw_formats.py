@@ -50,15 +50,14 @@ def decoded(
 
 
 def test_fields_of_a_mail_need_no_section() -> None:
-    """Texts and numbers are columns under their names."""
+    """Texts are columns under their names."""
     config = configured("format = 'mail'")
     schema = config.declared_schema
     made = decoded("format = 'mail'", [MAIL])
 
     assert schema is not None
-    assert schema.numeric == ("link_count", "parts", "size")
+    assert schema.numeric == ()
     assert dict(zip(schema.text, made.rows.text[0], strict=True))["subject"] == "hi"
-    assert made.rows.numeric[0].tolist() == [1, 1, len(MAIL)]
     assert not made.rejected
 
 
@@ -246,8 +245,10 @@ def test_base64_may_be_in_lines() -> None:
     folded = base64.encodebytes(MAIL * 9).decode().replace("\n", "\r\n")
     value = json.dumps({"id": "7", "mail": folded}).encode()
 
-    assert JsonDocuments(wire_format("mail"))(value)["size"] == len(MAIL * 9)
-    assert MailField("mail")(json.dumps({"mail": "!!!"}).encode())["size"] == 0
+    size = f"size_{len(MAIL * 9).bit_length()}"
+    assert size in JsonDocuments(wire_format("mail"))(value)["structure"].split()
+    empty = MailField("mail")(json.dumps({"mail": "!!!"}).encode())
+    assert "size_0" in empty["structure"].split()
 
 
 FILTERED = b"X-Spam-Status: No, score=-9\nX-Our-Id: wombat\nStatus: RO\nX-Mailer: y\n" + MAIL
@@ -269,7 +270,7 @@ def test_headers_that_were_added_later_are_no_evidence(lines: str) -> None:
         spec.decoder().decode([b"k"], [record]),
     ):
         headers = dict(zip(schema.text, made.rows.text[0], strict=True))["headers"]
-        assert headers == "x_mailer x_mailer_y message_id subject"
+        assert "mailer_odd" in headers.split()
 
 
 def test_headers_that_are_ignored_are_part_of_the_identity() -> None:

@@ -245,13 +245,3 @@ def test_every_codec_of_texts_is_known() -> None:
         unknown = decoded(b"", alias)[1] == "unknown_charset"
 
         assert unknown == (not usable), alias
-
-
-def test_names_in_many_cases_are_one_header() -> None:
-    """Their values in the order of the mail."""
-    names = [f"{'x' * i}{'X' * (9 - i)}" for i in range(9)]
-    value = "".join(f"{name}: {i}\n" for i, name in enumerate(names)) + "\nhi"
-
-    assert mail_document(value.encode())["headers"] == "xxxxxxxxx " + " ".join(
-        f"xxxxxxxxx_{i}" for i in range(9)
-    )

@@ -53,7 +53,7 @@ def test_document_has_what_the_standard_library_finds() -> None:
         assert body is not None
         assert made["subject"] == message["subject"]
         assert set(body.get_content().split()) <= set(made["text"].split())
-        assert made["parts"] == len(list(message.walk()))
+        assert f"parts_{len(list(message.walk())).bit_length()}" in made["structure"].split()
         assert address_of(str(message["from"])).address == "someone@shop.example.net"
         assert mail_key(value).startswith(str(message["message-id"]).strip("<>") + "#")
         for each in message.iter_attachments():
@@ -175,7 +175,6 @@ def test_broken_and_odd_mails_are_read(value: bytes, field: str, expected: str) 
         (b"\n\nbo\0dy", "wrong_nul"),
         (b"\n\n" + b"x" * 70_000, "wrong_cut"),
         (b"\n\n" + b"x" * 3_000_000, "wrong_cut"),
-        (b"From: a@x.org\nReply-To: b@y.org\n\n", "reply_to_differs"),
         (
             b"Content-Type: text/html\n\n<a href='http://bad.org'>http://good.org</a>",
             "link_shows_another",
@@ -248,7 +247,7 @@ def test_large_mails_take_time_in_proportion(before: bytes, repeated: bytes, tim
     value, eighth = made(times), made(times // 8)
     check(document := mail_document(value))
 
-    assert document["size"] == len(value)
+    assert str(document["structure"]).startswith(f"size_{len(value).bit_length()} ")
     assert growth(lambda: mail_document(eighth), lambda: mail_document(value)) < MOST_GROWTH
 
 

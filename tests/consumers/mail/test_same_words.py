@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
 from consumers.mail import limits
-from consumers.mail.document import mail_document
 from consumers.mail.headers import address_of, received_words
 from consumers.mail.links import domain_of, word_of
 from consumers.mail.markup import Markup, read_markup
@@ -168,14 +167,3 @@ def test_headers_that_differ_in_case_are_one_header() -> None:
     (root,), _ = mail_parts(b"To: a\nX: 1\nTO: b\nto: c\n\n")
 
     assert root.fields == {"to": [b" a", b" b", b" c"], "x": [b" 1"]}
-
-
-def test_many_headers_are_cut_at_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words of headers end at the bound of the field, however many headers follow."""
-    value = b"".join(b"X-H%d: some words %d\n" % (i, i) for i in range(2_000)) + b"\nhi"
-    made = mail_document(value)
-    monkeypatch.setattr(limits, "LONGEST_SHORT", 10**9)
-    whole = mail_document(value)
-
-    assert made["headers"] == whole["headers"][:8192]
-    assert "wrong_cut" in made["structure"]
