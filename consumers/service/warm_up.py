@@ -76,7 +76,7 @@ def compile_kernels(
         It was asked to end. Compiled kernels are kept.
     """
     with announced(report, stopped, note=WAITS), collected():
-        _run_all(config)
+        _run_all(config, stopped)
     wait_for_kernels(stopped)
 
 
@@ -85,7 +85,7 @@ def begin_kernels(
 ) -> None:
     """As `compile_kernels`, but what is not compiled yet compiles in the background afterwards."""
     with announced(report, stopped), collected():
-        _run_all(config)
+        _run_all(config, stopped)
 
 
 def wait_for_kernels(
@@ -106,7 +106,7 @@ def missing_kernels(config: Config) -> int:
     if way() != "background":
         return 0
     with collected():
-        _run_all(config)
+        _run_all(config, lambda: False)
         missing = waiting()
         background().forget()
     return missing
@@ -119,21 +119,31 @@ def with_kernels(health: Health) -> Health:
     return Health("live", str(background().progress()))
 
 
-def _run_all(config: Config) -> None:
-    """Call each kernel of a service."""
+def _run_all(config: Config, stopped: Callable[[], bool]) -> None:
+    """Call each kernel of a service; CompilationStopped if it is asked to end between two parts."""
+    for _ in _parts(config):
+        if stopped():
+            raise CompilationStopped
+
+
+def _parts(config: Config) -> Iterator[None]:
+    """Call each kernel of a service, part by part, because Python takes seconds for all of them."""
     # What code returns may fail at this record.
     models = [config.model, *config.challenger]
     built = [build(model) for model in models if not model.type.startswith(FOREIGN)]
     ours = [learner.restarted(proven=True) for learner in built]  # a part of river may fail
     for learner in ours or [GaussianNB()]:
         *_, quality = progressive([({WARM: 1.0}, "a"), ({WARM: 2.0}, "b")], learner)
+        yield
         quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
         getattr(learner, "expert_weights", None)  # the page shows them
         if explainable(learner):  # or the first explanation would block the loop
             learner.explain_one({"warm": 1.0})  # on the page
             rows = learner.rows([{"warm": 1.0}])
             learner.run_explained(Block.of(rows, Op.PREDICT), rows, 1)  # on request
+        yield
     compile_join()
+    yield
     if any(key_field(learner) for learner in ours):
         compile_key_scores()
     if config.challenger:
@@ -142,9 +152,12 @@ def _run_all(config: Config) -> None:
         compile_drift()
     if config.decision.budget is not None:
         compile_budget(config.decision.budget)
+    yield
     rehearse()
+    yield
     transport_of(config.input.transport).warm_up()
     compile_cells()
+    yield
     compile_decoder()
     if config.input.mail is not None or config.input.format == MAIL:
         read_markup("")

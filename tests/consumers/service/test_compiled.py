@@ -5,13 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
+import pytest
 from numba import njit
 from numba.core.event import trigger_event
 
 from consumers.config import parse
-from consumers.service.warm_up import _Reported, _told, compile_kernels
+from consumers.service.warm_up import (
+    CompilationStopped,
+    _Reported,
+    _told,
+    begin_kernels,
+    compile_kernels,
+)
 from tests.waiting import PATIENCE
 
 CONFIG = """
@@ -170,3 +178,13 @@ def test_first_request_for_reasons_compiles_nothing() -> None:
 def test_first_block_runs_no_kernel_that_the_warm_up_has_not_run() -> None:
     """Else it is compiled after the service is live, and no wheel has its machine code."""
     assert printed(FIRST_BLOCK, CONFIG) == ""
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_start_ends_between_two_parts_where_it_is_asked_to(after: int) -> None:
+    """Also where nothing has to be compiled, or all of it runs as Python for now."""
+    asked = count()
+
+    with pytest.raises(CompilationStopped):
+        begin_kernels(parse(CONFIG), lambda line: None, lambda: next(asked) >= after)
+    assert next(asked) == after + 1
