@@ -202,17 +202,11 @@ def _room(directory: Path, what: str, needed: int, report: Report) -> None:
 
 
 def probe_kernels(config: Config, report: Report) -> None:
-    """Whether the first start has to compile. The first kernel that is missing ends the look."""
-    from consumers.service.warm_up import (
-        CompilationStopped,
-        compile_kernels,
-        missing_kernels,
-    )
+    """Whether the first start has to compile."""
+    from consumers.service.warm_up import CompilationStopped, missing_kernels
 
     try:
         missing = missing_kernels(config)
-        if not missing:
-            compile_kernels(config, lambda line: None, stopped=lambda: True)
     except CompilationStopped:
         report.note(
             "kernels",

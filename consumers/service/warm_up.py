@@ -102,13 +102,18 @@ def wait_for_kernels(
 
 
 def missing_kernels(config: Config) -> int:
-    """How many kernels the first start would compile."""
-    if way() != "background":
-        return 0
-    with collected():
+    """How many kernels the first start would compile beside its work.
+
+    Raises
+    ------
+    CompilationStopped
+        It would compile before its work. The first kernel that is missing ends the look.
+    """
+    with announced(lambda line: None, lambda: True), collected():
         _run_all(config, lambda: False)
         missing = waiting()
-        background().forget()
+        if missing:
+            background().forget()
     return missing
 
 

@@ -25,7 +25,7 @@ from consumers.commands import probes
 from consumers.commands.findings import Report
 from consumers.commands.service_probes import probe_service, read_status
 from consumers.config import load
-from consumers.service.warm_up import CompilationStopped
+from consumers.service.warm_up import CompilationStopped, compile_kernels
 from consumers.transports import open_log
 from consumers.transports.sqlite.log import SqliteLog
 from consumers.web.app import Server, application
@@ -337,11 +337,21 @@ def test_kernels_that_have_to_be_compiled_are_a_note(monkeypatch: pytest.MonkeyP
     def stop(*_: object, **__: object) -> None:
         raise CompilationStopped
 
-    monkeypatch.setattr("consumers.service.warm_up.compile_kernels", stop)
+    monkeypatch.setattr("consumers.service.warm_up.missing_kernels", stop)
     report = Report(quiet=True)
     probes.probe_kernels(load(Path("shop.toml")), report)
 
     assert findings(report, "note")[0].startswith("kernels: not compiled yet")
+
+
+def test_kernels_that_are_compiled_are_no_note() -> None:
+    """Whatever the look asks for, a start has nothing to compile."""
+    config = load(Path("shop.toml"))
+    compile_kernels(config, lambda line: None)
+    report = Report(quiet=True)
+    probes.probe_kernels(config, report)
+
+    assert findings(report, "ok") == ["kernels: compiled"]
 
 
 def test_unused_pages_of_the_log_are_a_note() -> None:
