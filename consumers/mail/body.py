@@ -113,9 +113,7 @@ class Body:
                 self._read(part)
 
     def _attach(self, part: MailPart, kind: str) -> None:
-        suffix = _SUFFIX.search(part.filename)
-        named = f" suffix_{suffix[1].lower()}" if suffix else ""
-        self.attachments.append(f"{kind}{named} {part.filename}".rstrip())
+        self.attachments.append(_attached(kind, part.filename).rstrip())
 
     def _declared(self, part: MailPart) -> str:
         """The charset that a part declares."""
@@ -156,11 +154,8 @@ class Body:
         content, files = enclosed_in(content)
         for name, inside in files:
             shown = words_decoded(decoded(name, "")[0])
-            suffix = _SUFFIX.search(shown)
-            ending = suffix[1].lower() if suffix else ""
-            named = f" suffix_{ending}" if ending else ""
-            self.attachments.append(f"uuencode{named} {shown}")
-            if ending in _PAGE_SUFFIXES:
+            self.attachments.append(_attached("uuencode", shown))
+            if _suffix_of(shown) in _PAGE_SUFFIXES:
                 self._read_page(decoded(inside, charset_in(inside))[0])
         return content
 
@@ -213,10 +208,19 @@ class Body:
 
 def _is_page(part: MailPart) -> bool:
     """Whether a part is HTML, by its type or its name."""
-    if part.type in _PAGES:
-        return True
-    suffix = _SUFFIX.search(part.filename)
-    return suffix is not None and suffix[1].lower() in _PAGE_SUFFIXES
+    return part.type in _PAGES or _suffix_of(part.filename) in _PAGE_SUFFIXES
+
+
+def _suffix_of(name: str) -> str:
+    """The end of a file's name in lower case, without its dot; "" if it has none."""
+    found = _SUFFIX.search(name)
+    return found[1].lower() if found else ""
+
+
+def _attached(kind: str, name: str) -> str:
+    """The words of an attachment."""
+    suffix = _suffix_of(name)
+    return f"{kind} suffix_{suffix} {name}" if suffix else f"{kind} {name}"
 
 
 def _shown_of(text: str) -> Iterator[str]:

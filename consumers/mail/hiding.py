@@ -24,6 +24,7 @@ from consumers.mail.styles import (
     declared,
     hides,
     rules_of,
+    value_of,
 )
 
 __all__ = ["taken"]
@@ -143,6 +144,7 @@ def _cascade(
     select = _Selectors(tree, climbs)
     for order, rule in enumerate(rules):
         for selector in rule.selectors.split(","):
+            weight = _specificity(selector)
             for node in select(selector):
                 place = node.mem_id
                 if place not in ranks:
@@ -152,7 +154,7 @@ def _cascade(
                     ranks[place] = {name: (own[name][1], 1, 0, 0) for name in own}
                 made, rank = styles[place], ranks[place]
                 for name, value in rule.declared.items():
-                    given = (value[1], 0, _specificity(selector), order)
+                    given = (value[1], 0, weight, order)
                     if name not in rank or rank[name] <= given:
                         made[name], rank[name] = value, given
     climbs.cut |= select.cut
@@ -278,7 +280,7 @@ class _Colours:
         found = ("", "") if node is None else self._known[node.mem_id]
         for place in reversed(path):
             if made := self._styles.get(place):
-                own = made.get("color", ("", False))[0], background_of(made)
+                own = value_of(made, "color"), background_of(made)
                 found = own[0] or found[0], own[1] or found[1]
             self._known[place] = found
         return found

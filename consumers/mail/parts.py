@@ -94,11 +94,8 @@ def mail_parts(value: bytes) -> tuple[list[MailPart], set[str]]:
     >>> root.header("subject"), root.content(100, wrong), wrong
     ('naïve', b'open', set())
     """
-    value = value.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in value:
-        value = value.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     reader = _Reader()
-    reader.read(value, 0, 0)
+    reader.read(value.removeprefix(b"\xef\xbb\xbf"), 0, 0)
     return reader.parts, reader.wrong
 
 
@@ -112,6 +109,8 @@ class _Reader:
 
     def read(self, value: bytes, depth: int, encoded: int) -> None:
         """Add the parts of a mail, which is so deep in so many encoded ones."""
+        if b"\r" in value:
+            value = value.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         open_ = _Open(value)
         at, default = 0, _TEXT
         while True:
@@ -156,8 +155,6 @@ class _Reader:
         found = signed_content(content) if opaque else content
         if found is None:  # encrypted, or broken
             return
-        if b"\r" in found:
-            found = found.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         part.container = True
         self.read(found, part.depth + 1, encoded + 1)
 

@@ -22,6 +22,7 @@ __all__ = [
     "declared",
     "hides",
     "rules_of",
+    "value_of",
 ]
 
 COLOUR = "colour"
@@ -188,23 +189,26 @@ def hides(made: Declared) -> set[str]:
     return out | _placed(made)
 
 
+def value_of(made: Declared, name: str) -> str:
+    """The value of a property; "" without it."""
+    return made[name][0] if name in made else ""
+
+
 def _placed(made: Declared) -> set[str]:
     """The same of properties that hide together."""
     out = set()
-    free = made.get("position", ("", False))[0] in ("absolute", "fixed")
+    free = value_of(made, "position") in ("absolute", "fixed")
     for name in _SIDES if free else ():
-        if (size := _length(made.get(name, ("", False))[0])) is not None and size[0] <= _FAR:
+        if (size := _length(value_of(made, name))) is not None and size[0] <= _FAR:
             out.add("place")
-    if free and made.get("clip", ("", False))[0].replace(" ", "").startswith(
-        ("rect(0", "rect(1px")
-    ):
+    if free and value_of(made, "clip").replace(" ", "").startswith(("rect(0", "rect(1px")):
         out.add("place")
     for name in ("margin-left", "margin-top"):
-        if (size := _length(made.get(name, ("", False))[0])) is not None and size[0] <= _FAR:
+        if (size := _length(value_of(made, name))) is not None and size[0] <= _FAR:
             out.add("place")
-    over = made.get("overflow", ("", False))[0] == "hidden"
+    over = value_of(made, "overflow") == "hidden"
     for name in ("height", "max-height", "width", "max-width"):
-        size = _length(made.get(name, ("", False))[0])
+        size = _length(value_of(made, name))
         if size is not None and size[0] <= 0 and (over or name == "max-height"):
             out.add("box")
     return out
@@ -227,13 +231,13 @@ def _first_length(value: str) -> tuple[float, str] | None:
 def background_of(made: Declared) -> str:
     """The colour of a background as it is written; "" if it has none, "?" if it is a picture."""
     for name in ("background-color", "background"):
-        value = made.get(name, ("", False))[0]
+        value = value_of(made, name)
         if any(each in value for each in _IMAGE):
             return "?"
-    value = made.get("background-color", ("", False))[0]
+    value = value_of(made, "background-color")
     if value and value not in _NOWHERE:
         return value
-    for word in _BACKGROUND_WORDS.findall(made.get("background", ("", False))[0]):
+    for word in _BACKGROUND_WORDS.findall(value_of(made, "background")):
         if word not in _NOWHERE and colour_of(word) is not None:
             return str(word)
     return ""

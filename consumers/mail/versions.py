@@ -14,7 +14,6 @@ from consumers.mail.fields import RULES
 __all__ = ["MODULES", "versions"]
 
 MODULES = ("selectolax", "tinycss2", "webencodings", "chardetng_py", "publicsuffixlist")
-_PACKAGES = ("selectolax", "tinycss2", "webencodings", "chardetng-py", "publicsuffixlist")
 
 
 @cache
@@ -26,4 +25,4 @@ def versions() -> dict[str, str]:
     >>> list(versions())
     ['rules', 'selectolax', 'tinycss2', 'webencodings', 'chardetng-py', 'publicsuffixlist']
     """
-    return {"rules": str(RULES)} | {name: version(name) for name in _PACKAGES}
+    return {"rules": str(RULES)} | {name.replace("_", "-"): version(name) for name in MODULES}
