@@ -8,11 +8,19 @@ from functools import cache
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-__all__ = ["UNITS", "TimeField", "field_of", "name_of", "time_of", "timestamp_ms", "unit_of"]
+__all__ = [
+    "EXACT",
+    "UNITS",
+    "TimeField",
+    "field_of",
+    "name_of",
+    "time_of",
+    "timestamp_ms",
+    "unit_of",
+]
 
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
-_EXACT: Final = 1 << 53  # below it a float has all digits of an integer
-
+EXACT: Final = 1 << 53  # below it a float has all digits of an integer
 
 # Units of a number of time, and how many are a second. Moments from March 1973 to the year 2286
 # have 9 or 10 digits in seconds, 12 or 13 in ms, and so on: the size of a number says its unit.
@@ -65,7 +73,7 @@ def name_of(value: object) -> object:
     >>> [name_of(value) for value in (1.0, 0.5, "1.0", True, 2.0**53)]
     [1, 0.5, '1.0', True, 9007199254740992.0]
     """
-    if type(value) is float and value.is_integer() and abs(value) < _EXACT:
+    if type(value) is float and value.is_integer() and abs(value) < EXACT:
         return int(value)
     return value
 

@@ -244,9 +244,9 @@ def _reading(
         raise ConfigError(f"expected --offsets PARTITION,OFFSET as two fields, got {offsets!r}")
     options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
     id_field, label, time_field, label_time = fields
-    kinds = types_of(types, opened(source, *how))
-    if time_field is not None:
-        say_unit(opened(source, *how).records(kinds), time_field)
+    files = opened(source, *how)
+    kinds = types_of(types, files)
+    say_unit(files.records(kinds), time_field)
     return Reading(id_field, label, time_field, label_time, place, kinds, options)
 
 

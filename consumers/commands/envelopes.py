@@ -91,8 +91,6 @@ def enveloped(record: Record) -> str:
         shown["key_base64"] = _base64(record.key)
     if record.value is not None and not isinstance(value, dict):
         shown["value_base64"] = _base64(record.value)
-    if record.value is None:
-        value = None
     del shown["value"]  # added last
     line = json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)  # only strings have them

@@ -18,7 +18,7 @@ from typing import Any
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
-from consumers.base.fields import name_of
+from consumers.base.fields import EXACT, name_of
 from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
 from consumers.mail.fields import FIELDS
@@ -43,7 +43,6 @@ SAMPLE_SIZE = 500  # estimates a share to ±4 %, and takes milliseconds to read
 FEWEST_BINARY = 20  # of the rarer of 0 and 1: if a seventh of them were 2, one would be seen
 FEW_DISTINCT = 10  # values that a category can have in a sample of any size
 TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
-EXACT = 1 << 53  # from here on a number of a field loses the last digits of an integer
 RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
 
 AS_TEXT = '; declared "text" its words would be learned'

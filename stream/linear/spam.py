@@ -350,8 +350,6 @@ class SpamScorer(ShowsEvidence):
         trial.run_explained(Block.of(raw, PREDICT), raw, 1)
         tables.enlarged(trial._tables, 2 * FEWEST)
 
-    # Reading the model.
-
     # Counts of another filter.
 
     def learn_counts(

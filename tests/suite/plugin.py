@@ -56,7 +56,7 @@ class Selection:
         return path.name.startswith("test_") and self._chosen.has(path)
 
     # The cases of the day do not depend on -k and -m, so they are chosen before these. What is left
-    # out is counted after these, because a person who asked for a few is told of those.
+    # out is counted after these: the count is of the tests that were asked for.
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]
