@@ -300,13 +300,19 @@ def scores(found: Any, start: Any, r: int, s: Any, known: int, z: Any, out: Any)
         out[0, c] = f + prior(own, s.totals, s.unit) + s.final[c]
         out[1, c] = f
     for k in range(2):
-        if columns > 1:
-            softmax(out[k], known)
-        else:
-            f = out[k, 0]
-            out[k, 0], out[k, 1] = sigmoid(-f), sigmoid(f)
-            if known == 1:
-                out[k, 0], out[k, 1] = 1.0, 0.0
+        posteriors(out[k], columns, known)
+
+
+@inlined
+def posteriors(out: Any, columns: int, known: int) -> None:
+    """Turn the scores of columns, out float64 (C,), into the probabilities of the known classes."""
+    if columns > 1:
+        softmax(out, known)
+    else:
+        f = out[0]
+        out[0], out[1] = sigmoid(-f), sigmoid(f)
+        if known == 1:
+            out[0], out[1] = 1.0, 0.0
 
 
 @inlined

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numpy import empty, float32, float64, int32, int64, uint32, uint64, zeros
+from numpy import empty, float64, int32, int64, uint32, uint64, zeros
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel
-from stream.linear._kernels.evidence import find, longest, terms
-from stream.linear._kernels.progress import learn_step, predict
+from stream.linear._kernels.evidence import find, terms
+from stream.linear._kernels.progress import learn_step, predict, work_for
 from stream.text._kernels.features import MOST_BYTES, VIEWS
 from stream.text._kernels.occurrences import PLACE, occurrences
 
@@ -196,10 +196,7 @@ def progressive(
 
     texts, group, table: as in `occurrences`. done: predictions of the block before these rows.
     """
-    most = longest(start, VIEWS)
-    cells = empty((s.cell.shape[1] + 1, most), float32)
-    p, z = empty((2, s.totals.shape[1])), empty((3, s.bias.shape[0], s.bias.shape[1]))
-    work = empty(most, int64), cells, p, z
+    work = work_for(start, s)
     others, fields = 0, 0
     for r in range(texts.of_row.shape[0] - 1):
         others = max(others, texts.others[r + 1] - texts.others[r])
@@ -220,15 +217,14 @@ def progressive(
         if at[2] > before:
             j = before - done
             if at[3] > 1:
-                best_two(p[0], at[3], why.pair[j])
+                best_two(work[2][0], at[3], why.pair[j])
                 explain(texts, group, bag[i], table, s, scratch, why, j)
             else:
                 why.pair[j, 0] = why.pair[j, 1] = -1
                 why.end[j + 1] = why.end[j]
-        if op[i] != 0:
-            if y[i] >= s.totals.shape[1]:
-                at[5] = -1
-                return
-            learn_step(i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work)
+        if op[i] != 0 and not learn_step(
+            i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work
+        ):
+            return
         at[1] = 0
     at[0] = op.shape[0]

@@ -14,11 +14,11 @@ from stream.linear._kernels.evidence import (
     LARGEST_UNIT,
     MEMORIES,
     SLOW,
+    posteriors,
     prior,
     read,
     seen_in,
     sigmoid,
-    softmax,
     weight_of,
     write,
 )
@@ -171,11 +171,7 @@ def lose(y: int, w: float, z: Any, s: Any, p: Any, known: int) -> None:
             for v in range(views):
                 f += s.slope[v] * z[m, v, c]
             p[c] = f
-        if columns > 1:
-            softmax(p, known)
-        else:
-            f = p[0]
-            p[0], p[1] = sigmoid(-f), sigmoid(f)
+        posteriors(p, columns, known)
         loss = min(-log(max(p[y], LEAST)), WORST_LOSS)
         s.losses[m] = LOSSES_LEFT * s.losses[m] + min(w, 1.0) * loss
 

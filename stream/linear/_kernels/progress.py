@@ -67,8 +67,11 @@ def learn_step(
     s: Any,
     fresh: int,
     work: Any,
-) -> None:
-    """The second half of step i of `progressive`, if it learns a class that has room."""
+) -> bool:
+    """The second half of step i of `progressive`, if it learns. False if its class needs room."""
+    if y[i] >= s.totals.shape[1]:
+        at[5] = -1
+        return False
     place, found, p, z = work
     views = s.bias.shape[0]
     r, known = bag[i], at[3]
@@ -87,6 +90,16 @@ def learn_step(
     if slot >= 0:
         s.note_key[slot] = note_key_of(key, first, end, y[i])
     learn(y[i], w[i], growth, place, found, start, r, z, p, s, max(at[3], 2), slot, again)
+    return True
+
+
+@kernel
+def work_for(start: Any, s: Any) -> Any:
+    """`work` of `predict` and `learn_step`, for each row."""
+    most = longest(start, s.bias.shape[0])
+    found = empty((s.cell.shape[1] + 1, most), float32)
+    p, z = empty((2, s.totals.shape[1])), empty((3, s.bias.shape[0], s.bias.shape[1]))
+    return empty(most, int64), found, p, z
 
 
 @kernel
@@ -118,19 +131,15 @@ def progressive(
     proba, even float64 (n_predictions, C), seen int64 (n_predictions,): posteriors, those with
     equal class shares, known classes.
     """
-    most = longest(start, s.bias.shape[0])
-    found = empty((s.cell.shape[1] + 1, most), float32)
-    p, z = empty((2, s.totals.shape[1])), empty((3, s.bias.shape[0], s.bias.shape[1]))
-    work = empty(most, int64), found, p, z
+    work = work_for(start, s)
     for i in range(at[0], op.shape[0]):
         at[0] = i
         fresh = predict(i, op, bag, key, start, at, room, s, proba, even, seen, work)
         if fresh < 0:
             return
-        if op[i] != 0:
-            if y[i] >= s.totals.shape[1]:
-                at[5] = -1
-                return
-            learn_step(i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work)
+        if op[i] != 0 and not learn_step(
+            i, bag, y, w, cut, key, start, growth, at, room, s, fresh, work
+        ):
+            return
         at[1] = 0
     at[0] = op.shape[0]
