@@ -261,6 +261,7 @@ class ShardSpec:
             keep=self.keep_bad,
             documents=documents,
             identified=identified,
+            closed=wire_format(self.wire).fields is not None or self.mail_field is not None,
         )
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:

@@ -401,7 +401,7 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
-        self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
+        self._bad.update(v.field for k, bad in x.bad.items() if k not in x.rejected for v in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
         self._counts["predictions"] += len(result.predictions)
