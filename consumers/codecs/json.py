@@ -29,7 +29,7 @@ from consumers.base.errors import RecordError
 from consumers.base.fields import name_of
 from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
-from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, SHORT, parse, plain
+from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, SHORT, parse, plain, uncut
 from consumers.codecs.reporter import reporter_name
 from stream.data import schema as kinds
 from stream.data.block import Rows
@@ -66,7 +66,8 @@ class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
     `labels` holds the label inside an observation, or None. `bad` holds the fields of a record with
-    values that cannot be used and are taken as missing.
+    values that cannot be used and are taken as missing. `cut` counts the accepted records with half
+    of a surrogate pair, which became U+FFFD.
     """
 
     rows: Rows
@@ -74,6 +75,7 @@ class DecodedObservations:
     labels: Sequence[object]
     rejected: dict[int, RecordError]
     bad: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    cut: int = 0
 
 
 @dataclass(slots=True)
@@ -179,6 +181,7 @@ class JsonObservations:
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
+            out.cut = rest.cut
         return out
 
     def one_by_one(
@@ -266,6 +269,7 @@ class JsonObservations:
             return self._blank
         if bad:
             out.bad[i] = bad
+        out.cut += isinstance(value, bytes) and uncut(value) != value
         return features
 
     def slow(
