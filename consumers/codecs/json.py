@@ -36,6 +36,7 @@ from consumers.codecs.json_document import (
     parse,
     parse_quickly,
     plain,
+    uncut,
 )
 from consumers.codecs.reporter import reporter_name
 from consumers.codecs.unused import BadValue, Note, UnknownFields
@@ -74,7 +75,8 @@ class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
     `labels` holds the label inside an observation, or None. `bad` holds the values of a record that
-    cannot be used and are taken as missing.
+    cannot be used and are taken as missing. `cut` counts the accepted records with half of a
+    surrogate pair, which became U+FFFD.
     """
 
     rows: Rows
@@ -82,6 +84,7 @@ class DecodedObservations:
     labels: Sequence[object]
     rejected: dict[int, RecordError]
     bad: dict[int, tuple[BadValue, ...]] = field(default_factory=dict)
+    cut: int = 0
 
 
 @dataclass(slots=True)
@@ -193,6 +196,7 @@ class JsonObservations:
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
+            out.cut = rest.cut
         return out
 
     def one_by_one(
@@ -280,6 +284,7 @@ class JsonObservations:
             return self._blank
         if bad:
             out.bad[i] = bad
+        out.cut += isinstance(value, bytes) and uncut(value) != value
         return features
 
     def slow(

@@ -29,7 +29,7 @@ Path = tuple[str, ...]
 
 
 class BadValue(NamedTuple):
-    """A value that cannot be used, as it came, and why."""
+    """A value that cannot be used, as sent, and why."""
 
     field: str
     reason: Reason

@@ -401,6 +401,8 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
+        if x.cut:  # seldom, and the count is a part of the state
+            self._counts["cut_texts"] += x.cut
         self._bad.update(v.field for k, bad in x.bad.items() if k not in x.rejected for v in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
@@ -461,6 +463,7 @@ class Shard:
             mix=self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
+            cut_texts=self._counts["cut_texts"],
         )
 
     def _bad_values(self) -> dict[str, int]:

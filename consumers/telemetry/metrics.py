@@ -204,6 +204,14 @@ METRICS = (
         _bad_values,
     ),
     MetricSpec(
+        "headwater_cut_texts_total",
+        "counter",
+        ("shard",),
+        "JSON observations with a text that a program cut within a character (half of a surrogate "
+        "pair, as of an emoji), which was read with U+FFFD there.",
+        of_shard(lambda view: view.cut_texts),
+    ),
+    MetricSpec(
         "headwater_mail_faults_total",
         "counter",
         ("shard", "fault"),
