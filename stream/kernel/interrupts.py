@@ -1,7 +1,7 @@
 """Ctrl-C waits until what belongs together is written.
 
 Rule: several kernels learn a record, with Python between them. The handler of a signal runs there,
-and that of Ctrl-C raises an exception, which would leave half of a record for good.
+and that of Ctrl-C raises an exception, which would leave half of a record in the learner.
 """
 
 from __future__ import annotations
