@@ -17,7 +17,15 @@ from consumers.base.counts import counted
 if TYPE_CHECKING:
     from stream.errors import Reason
 
-__all__ = ["LONGEST_NAME", "MOST_NOTES", "BadValue", "Note", "UnknownFields", "bounded"]
+__all__ = [
+    "LONGEST_NAME",
+    "MOST_NOTES",
+    "BadValue",
+    "Note",
+    "UnknownFields",
+    "bounded",
+    "like_one",
+]
 
 MOST_NOTES = 20  # of one record; the last one counts the others
 LONGEST_NAME = 100  # characters of a name in a note
@@ -29,7 +37,7 @@ Path = tuple[str, ...]
 
 
 class BadValue(NamedTuple):
-    """A value that cannot be used, as sent, and why."""
+    """A value that cannot be used, and why."""
 
     field: str
     reason: Reason
@@ -141,6 +149,18 @@ def _forms(name: str) -> set[str]:
     if len(text) < SHORTEST:
         return {text} - {""}
     return {text, *(text[:i] + text[i + 1 :] for i in range(len(text)))}
+
+
+def like_one(name: str, others: Iterable[str]) -> str | None:
+    """The first of other names that this one may mean, or None.
+
+    Examples
+    --------
+    >>> like_one("card_country", ["zip", "cardCountry"])
+    'cardCountry'
+    """
+    forms = _forms(name)
+    return next((other for other in others if forms & _forms(other)), None)
 
 
 def _has(document: Mapping[str, Any], name: str) -> bool:

@@ -41,7 +41,7 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
-    check: int = 0,
+    account: bool = False,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -55,8 +55,8 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
-    check
-        How many observations, from the first, to check for declared fields.
+    account
+        Whether to count the fields.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def advance(
     firsts, drift = dict(live.shard.positions), live.shard.drift_change
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
     try:
-        outcome = live.shard.process(batch, now, skips=skips, drift=drift, check=check)
+        outcome = live.shard.process(batch, now, skips=skips, drift=drift, account=account)
         predictions, dead_letters = outcome.predictions(), list(outcome.dead_letters())
     except Exception:
         guard.done()  # the error can be reported, so it is not a crash

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Partition, Record
-from consumers.codecs.json import DecodedObservations
-from consumers.shard.views import FieldCheck
+from consumers.codecs.account import FieldTally
+from consumers.codecs.columns import ColumnRecords
+from consumers.codecs.json import DecodedObservations, JsonObservations
 from stream.join.events import Integers
 
 __all__ = [
@@ -20,12 +21,12 @@ __all__ = [
     "Explained",
     "RecordPlace",
     "Skip",
-    "fields_of",
     "given_back",
     "kept",
     "of_rows",
     "record_of",
     "skipped",
+    "tally_of",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -62,11 +63,20 @@ def given_back(raw: bytes) -> Record:
     return _decode(raw)
 
 
-def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
-    """Which declared fields the first observations have; rejected ones have none."""
-    n = min(first, len(x.rows))
-    present = x.rows.take(np.arange(n)).present
-    return FieldCheck(n - sum(k < n for k in x.rejected), present)
+def tally_of(
+    decoder: JsonObservations,
+    batch: Batch,
+    is_label: NDArray[np.bool_],
+    passed: Collection[int],
+    x: DecodedObservations,
+) -> FieldTally:
+    """The fields of the observations of a batch, which were decoded to `x`; those in `passed` were
+    not."""
+    seen, values = ~is_label, batch.values
+    seen[list(passed)] = False
+    at = np.flatnonzero(seen)
+    read = values.as_json if isinstance(values, ColumnRecords) else values.__getitem__
+    return FieldTally.of(decoder, x, lambda k: read(int(at[k])))
 
 
 def of_rows(

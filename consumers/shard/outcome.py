@@ -25,6 +25,7 @@ from consumers.base.records import (
     Partition,
     Record,
 )
+from consumers.codecs.account import FieldTally
 from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import (
@@ -43,7 +44,7 @@ from consumers.config.learner import Trust
 from consumers.mail.later import ignored_in
 from consumers.shard.batches import record_of
 from consumers.shard.cloudevents import event_headers
-from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
+from consumers.shard.views import DriftAlarm, Promoted
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision, Budget, Decisions
 from stream.decision.budget import decisions
@@ -402,7 +403,7 @@ class Outcome:
     now
         The journaled clock in ms. No output has a later timestamp.
     fields
-        Which declared fields the first observations have; None if they were not checked.
+        How often each field was used; None if that was not counted.
     found_bad
         The result of `bad`, which the caller leaves out.
     """
@@ -421,7 +422,7 @@ class Outcome:
     promoted: Sequence[Promoted] = ()
     early: Sequence[EarlyLabel] = ()
     now: int = UNBOUNDED
-    fields: FieldCheck | None = None
+    fields: FieldTally | None = None
     found_bad: list[BadRecord] | None = None
 
     @property

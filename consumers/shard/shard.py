@@ -28,11 +28,11 @@ from consumers.shard.batches import (
     NOTHING,
     Explained,
     Skip,
-    fields_of,
     given_back,
     kept,
     of_rows,
     skipped,
+    tally_of,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -233,7 +233,7 @@ class Shard:
         more: bool = False,
         shape: OutputShape | None = None,
         explain: Explained = NOTHING,
-        check: int = 0,
+        account: bool = False,
         against: NDArray[np.bool_] | None = None,
         max_rows: int = 0,
     ) -> Outcome:
@@ -255,8 +255,8 @@ class Shard:
             The earlier pieces, if a commit is processed in several. This piece is added.
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
-        shape, explain, check, against, max_rows
-            Shape of outputs (None: as configured); what to explain; observations to check;
+        shape, explain, account, against, max_rows
+            Shape of outputs (None: as configured); what to explain; whether to count the fields;
             which records were decided against silence when published (None: by this model); the
             journaled limit of the rows of a message (0: as configured).
         """
@@ -289,7 +289,7 @@ class Shard:
             self._promoted(result, batch, at),
             early,
             now,
-            fields_of(x, check) if check else None,
+            tally_of(self._observations, batch, kind, passed, x) if account else None,
         )
 
     def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:

@@ -18,6 +18,7 @@ from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.fields import FIELD_METRICS
 from consumers.telemetry.keys import KEY_METRICS
 from consumers.telemetry.mix import MIX_METRICS
 from consumers.telemetry.one_class import only_one_class
@@ -46,25 +47,11 @@ REFUSALS = (
     *("pages", "connections", "questions", "logins", "head", "host", "origin", "password"),
     *("token", "slow", "requests"),
 )
-MOST_FIELDS = 100  # fields with their own series
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
-
-
-def _bad_values(look: ScrapeView) -> list[Sample]:
-    """By field. The order of the fields never changes, so that no series becomes another."""
-    counts = list(look.view.bad_values.values())
-    fields = list(look.view.bad_values)
-    samples: list[Sample] = [
-        ((*look.shard, name), n)
-        for name, n in zip(class_names(fields, MOST_FIELDS), counts, strict=False)
-    ]
-    if len(counts) > MOST_FIELDS:
-        samples.append(((*look.shard, OTHER), sum(counts[MOST_FIELDS:])))
-    return samples
 
 
 def _of_labels(value: Callable[[LabelView], float | BucketCounts | None]) -> Read:
@@ -194,15 +181,7 @@ METRICS = (
             [r for r in DEAD_LETTER_REASONS if r not in SELDOM_REASONS],
         ),
     ),
-    MetricSpec(
-        "headwater_bad_values_total",
-        "counter",
-        ("shard", "field"),
-        "Values that did not fit the kind of their field and were taken as missing, by field; only "
-        'with `[values] on_bad_value = "missing"`. The first 100 declared fields by name have '
-        "series of their own, the others are `__other__`.",
-        _bad_values,
-    ),
+    *FIELD_METRICS,
     MetricSpec(
         "headwater_cut_texts_total",
         "counter",
