@@ -17,7 +17,7 @@ from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
 from consumers.journal.ranges import tails
-from consumers.journal.records import CommitRecord
+from consumers.journal.records import CommitRecord, LaterRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
 from consumers.shard.batches import Skip
@@ -26,7 +26,7 @@ from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
 
-__all__ = ["advance", "advance_unpublished"]
+__all__ = ["advance", "advance_unpublished", "amend"]
 
 SHOWN = 240  # characters of a dead letter's detail in the log
 
@@ -98,6 +98,31 @@ def advance_unpublished(
     entry = _entry(live, batch, outcome, firsts, now, made, skips, drift, max_rows=max_rows)
     _move(live, entry, offset, outcome.spec.shape, batch)
     return entry
+
+
+def amend(
+    owner: Owner,
+    live: LiveShard,
+    partition: Partition,
+    entry: LaterRecord,
+    outputs: Sequence[Outgoing] = (),
+) -> None:
+    """Commit a journal record that consumes nothing. Afterwards `live` is after it.
+
+    Parameters
+    ----------
+    partition
+        The journal.
+    outputs
+        Written in the same transaction.
+
+    Raises
+    ------
+    FencedError, TransportError
+        From the owner. The journal shows whether the record was written.
+    """
+    record = journal.written(entry, partition, entry.now)
+    live.advance_past(entry, owner.commit(outputs, record, live.shard.positions))
 
 
 def _entry(
