@@ -142,9 +142,9 @@ class FileHistory:
         return None if self._apart else self._inside
 
     @property
-    def label_topics(self) -> frozenset[str]:
-        """The topic of the labels that are records of their own."""
-        return frozenset({self._label_topic}) if self._apart else frozenset()
+    def label_topic(self) -> str | None:
+        """The topic of the labels that are records of their own; None if they are not."""
+        return self._label_topic if self._apart else None
 
     @property
     def _inside(self) -> str | None:

@@ -133,7 +133,7 @@ def plan_log(
     splits, labels, ends = logs.planned(
         log, found, until=until, as_of=as_of, now=now, size=size, ordered=bool(why)
     )
-    shard = empty_shard(config, schema, config.input.label, found.label_topics)
+    shard = empty_shard(config, schema)
     manifest = Manifest(
         service=config.name,
         label=_common(logs.sampled_labels(log, shard, splits, labels)),
@@ -298,7 +298,7 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
         Two models cannot be merged, or together they have too many classes.
     """
     job = plan.job
-    empty = empty_shard(job.config, job.schema, job.config.input.label, frozenset()).learner
+    empty = empty_shard(job.config, job.schema).learner
     fold, done = Fold(len(job.manifest.splits)), list[Fitted]()
     left: list[Record] = []
     evicted = 0
@@ -368,7 +368,7 @@ def _unmatched(plan: HistoryPlan, done: Sequence[Fitted]) -> list[Record]:
     for fitted in done:
         for topic, number, offsets in fitted.matched:
             matched.setdefault(Partition(topic, number), set()).update(offsets)
-    shard = empty_shard(job.config, job.schema, None, frozenset(s.topic for s in manifest.labels))
+    shard = empty_shard(job.config, job.schema)
     with closing(logs.LogHistory(manifest, log_of(job.config), job.config)) as history:
         return history.unmatched(shard, matched)
 

@@ -395,7 +395,7 @@ class Runner:
         gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop, until)
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
-        trials = self._trials(found, live)
+        trials = self._trials(live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         pace = InterpretedPace()
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
@@ -500,11 +500,10 @@ class Runner:
             self._health = _health(self._view, self._objection)
         return grown
 
-    def _trials(self, found: Sources, live: LiveShard) -> TrialProcesses:
+    def _trials(self, live: LiveShard) -> TrialProcesses:
         """The processes that try suspected records."""
         return TrialProcesses(
             self._config,
-            found,
             self.store.of(live.identity).directory,
             seconds=self._max_idle,
             turn=self._turn,

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Partition
-from consumers.codecs.json import DecodedObservations, JsonLabels
+from consumers.codecs.json import DecodedObservations
 from consumers.codecs.json_document import parse
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from consumers.shard.models import explainable
-from consumers.shard.outcome import ShardSpec
-from consumers.shard.refused import refusal
+from consumers.shard.outcome import refusal
+from consumers.shard.spec import ShardSpec
 from stream.data.block import PREDICT, Block
 from stream.data.rows import Rows
 from stream.data.schema import Label
@@ -270,7 +270,7 @@ class Answerer:
         else:
             made = self._learner.run(block)
         ignored = self._ignored(asked.values, seen.rows)
-        best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
+        best, ranked = made.best().tolist(), made.ranked(copy.spec.outputs.top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
         place = (copy.journal.topic, copy.journal.number, copy.position)
@@ -306,9 +306,7 @@ class Answerer:
 
     def check_labels(self, values: Sequence[bytes]) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids of label records, and the records that would be dead letters."""
-        spec = self.copy.spec
-        decoder = JsonLabels(reporter=spec.reporter_field)
-        seen = decoder.decode([None] * len(values), values)
+        seen = self.copy.spec.label_decoder().decode([None] * len(values), values)
         return seen.ids, self._refused_labels(seen.labels) | seen.rejected
 
     def _ignored(self, values: Sequence[bytes], rows: Rows) -> dict[int, list[str]]:
@@ -319,7 +317,10 @@ class Answerer:
             return {}
         names = {field.name for field in spec.schema.fields}
         features = names | {name.partition(".")[0] for name in names}
-        others = {(name or "").partition(".")[0] for name in (spec.id_field, spec.label_field)}
+        others = {
+            (name or "").partition(".")[0]
+            for name in (spec.config.input.id, spec.config.input.label)
+        }
         out: dict[int, list[str]] = {}
         for i in np.flatnonzero(_empty(rows)).tolist():
             try:

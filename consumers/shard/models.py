@@ -40,10 +40,9 @@ __all__ = [
     "build",
     "build_model",
     "challenging",
+    "check_able",
     "check_fields",
-    "correcting",
     "explainable",
-    "explained",
     "limited",
     "mixed",
     "mixing_types",
@@ -350,35 +349,23 @@ def explainable(learner: Learner) -> bool:
     return type(learner).explain_rows is not Learner.explain_rows
 
 
-def explained(shares: int, learner: Learner, model: ModelConfig) -> int:
-    """`[output] explain`, if the learner of `model` supports it.
+def check_able(config: Config, learner: Learner) -> None:
+    """Check that a learner can explain and unlearn, where the configuration asks for it.
 
     Raises
     ------
     ConfigError
-        The learner cannot explain a prediction by features.
+        It cannot.
     """
-    if shares and not explainable(learner):
+    if config.output.explain and not explainable(learner):
         raise ConfigError(
-            f"[output] explain: {model.type} cannot explain predictions; remove explain"
+            f"[output] explain: {config.model.type} cannot explain predictions; remove explain"
         )
-    return shares
-
-
-def correcting(corrections: bool, learner: Learner) -> bool:
-    """`[labels] corrections`, if the learner can unlearn a label.
-
-    Raises
-    ------
-    ConfigError
-        The learner cannot unlearn a label.
-    """
-    if corrections and not learner.can_correct:
+    if config.labels.corrections and not learner.can_correct:
         raise ConfigError(
             f"[labels] corrections: {_name(learner)} cannot unlearn a label; remove "
             "corrections, or choose a model that can, such as auto"
         )
-    return corrections
 
 
 def _name(learner: Learner) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from consumers.base.records import Record
 from consumers.codecs.json import JsonObservations
+from consumers.shard.batches import fields_of
 from consumers.shard.shard import Shard
 from consumers.shard.views import Committed, FieldCheck
 from consumers.telemetry.absent import LOOKED_AT, AbsentFields
@@ -30,10 +31,11 @@ class Service:
 
     def commit(self, records: list[Record]) -> FieldCheck | None:
         """Commit records; what the shard found of their fields."""
-        outcome = self.shard.process(batch(records), NOW, check=self.absent.left)
-        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=outcome.fields)
+        outcome, left = self.shard.process(batch(records), NOW), self.absent.left
+        fields = fields_of(outcome.decoded, left) if left else None
+        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=fields)
         self.absent.committed(event, self.shard.view())
-        return outcome.fields
+        return fields
 
     def commit_many(self, n: int, **fields: Any) -> None:
         """Commit n observations, and as many labels."""
@@ -107,8 +109,8 @@ def test_the_fields_found_are_those_of_the_records_decoded_one_by_one(first) -> 
         good += not one.rejected
         present |= {name for name in one.rows.dicts()[0] if not one.rejected}
 
-    outcome = shard(schema=schema).process(batch(records), NOW, check=first)
+    outcome = shard(schema=schema).process(batch(records), NOW)
 
-    assert outcome.fields is not None
-    assert outcome.fields.observations == good
-    assert set(outcome.fields.present) == present
+    fields = fields_of(outcome.decoded, first)
+    assert fields.observations == good
+    assert set(fields.present) == present
