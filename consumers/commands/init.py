@@ -286,7 +286,7 @@ def _look(
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
     from consumers.service.warm_up import WAITS, announced
-    from consumers.telemetry.guessing import CHECKS, finding
+    from consumers.telemetry.advice import CHECKS, finding
     from stream.data.schema import Schema
     from stream.kernel.tiers import machine_first
 

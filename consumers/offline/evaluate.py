@@ -21,7 +21,7 @@ from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
-from consumers.telemetry.budget import budget_sentence
+from consumers.telemetry.optional import budget_sentence
 from stream.compat.classifier import without_pickles
 from stream.data.schema import Label, Schema
 from stream.decision import BudgetView

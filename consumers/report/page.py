@@ -17,7 +17,7 @@ from consumers.offline.evaluate import fingerprint_text
 from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.report.style import STYLE
-from consumers.telemetry.bounds import explained
+from consumers.telemetry.advice import explained
 from stream.decision.risk import named
 from stream.evaluate.quality import window_title
 from stream.evaluate.table import arranged

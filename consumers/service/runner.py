@@ -59,9 +59,8 @@ from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.key_files import KeyFiles
 from consumers.snapshots.keyed import saved_state
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
-from consumers.telemetry.absent import AbsentFields
+from consumers.telemetry.advice import AbsentFields, GuessMonitor
 from consumers.telemetry.event_logger import EventLogger
-from consumers.telemetry.guessing import GuessMonitor
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.status_feed import StatusFeed

@@ -14,10 +14,8 @@ from operator import itemgetter
 from consumers.base.counts import counted
 from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
-from consumers.telemetry.absent import LOOKED_AT
-from consumers.telemetry.budget import budget_sentence
-from consumers.telemetry.guessing import sentence
-from consumers.telemetry.one_class import only_one_class, only_one_scored
+from consumers.telemetry.advice import LOOKED_AT, only_one_class, only_one_scored, sentence
+from consumers.telemetry.optional import budget_sentence
 from stream.data.schema import Label
 from stream.decision import BudgetView
 from stream.decision.risk import named

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumers.telemetry.guessing import GUESSES
+from consumers.telemetry.advice import GUESSES
 from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
 from stream.decision.table import RISK_SCORES, RiskScoreSpec
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec

@@ -27,10 +27,9 @@ from starlette.types import Receive, Scope, Send
 
 from consumers.base.health import Health
 from consumers.shard.views import LATEST, PublishedPrediction
-from consumers.telemetry.families import family
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
-from consumers.telemetry.spec import ProcessFacts
+from consumers.telemetry.spec import ProcessFacts, family
 from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT

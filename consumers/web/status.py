@@ -23,10 +23,9 @@ from consumers.shard.views import (
     RiskView,
     ShardView,
 )
-from consumers.telemetry.budget import budget_sentence
-from consumers.telemetry.class_names import class_names
-from consumers.telemetry.guessing import sentence
-from consumers.telemetry.one_class import only_one_class, only_one_scored
+from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
+from consumers.telemetry.optional import budget_sentence
+from consumers.telemetry.spec import class_names
 from consumers.web.document import (
     AlarmStatus,
     BudgetStatus,

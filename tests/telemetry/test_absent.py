@@ -12,7 +12,7 @@ from consumers.codecs.json import JsonObservations
 from consumers.shard.batches import fields_of
 from consumers.shard.shard import Shard
 from consumers.shard.views import Committed, FieldCheck
-from consumers.telemetry.absent import LOOKED_AT, AbsentFields
+from consumers.telemetry.advice import LOOKED_AT, AbsentFields
 from stream.data.schema import Schema
 from tests.consumers.feeds import GARBAGE, NOW, batch, seen, shard, told
 

@@ -23,7 +23,7 @@ from consumers.shard.views import (
     PublishedPrediction,
     RiskView,
 )
-from consumers.telemetry.guessing import sentence
+from consumers.telemetry.advice import sentence
 from consumers.web.document import MixStatus, ReportersStatus, ReporterStatus, Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_records
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
