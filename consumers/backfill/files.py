@@ -27,10 +27,9 @@ from consumers.files.format import Record as Document
 from consumers.files.formats.parquet import footer, of_groups
 from consumers.files.source import FileSource
 from consumers.journal.merge import Merge
+from consumers.offline.columns import LineFeed, TableFeed
 from consumers.offline.evaluate import batches
 from consumers.offline.feed import encoded, id_of, label_records, timed
-from consumers.offline.lines import LineFeed
-from consumers.offline.tables import TableFeed
 from stream.data.schema import Schema
 
 __all__ = ["FileHistory", "marked", "opened", "planned"]

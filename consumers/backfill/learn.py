@@ -32,8 +32,8 @@ from consumers.config.learner import uses_code, uses_river
 from consumers.config.log import log_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.config.units import shown_url
+from consumers.files.places import is_url
 from consumers.files.source import FileSource
-from consumers.files.urls import is_url
 from consumers.journal import waiting
 from consumers.offline.feed import encoded
 from consumers.service.beginning import schema_from, schema_of_inputs

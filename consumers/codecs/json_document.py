@@ -5,7 +5,7 @@ depends on the depth of the caller's stack, which differs between a live run and
 brackets are counted here, before parsing.
 
 A journal replays by these rules. So a version that changes them, or the list
-`consumers.base.missing.MISSING`, has to journal by which rules a service began.
+`consumers.base.fields.MISSING`, has to journal by which rules a service began.
 """
 
 from __future__ import annotations

@@ -197,8 +197,7 @@ def _tables(config: Config, feed: _Feed) -> ColumnFeed | None:
     if (tables or lines) is None or config.parser:  # the features are in the bytes of a field
         return None
     from consumers.base.errors import ConfigError
-    from consumers.offline.lines import LineFeed
-    from consumers.offline.tables import TableFeed
+    from consumers.offline.columns import LineFeed, TableFeed
 
     try:
         schema = _schema(config, feed, feed.records())

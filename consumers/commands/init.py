@@ -14,8 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
-from consumers.base.fields import name_of, unit_of
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING, name_of, unit_of
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
     NameOption,

@@ -13,7 +13,7 @@ from math import isfinite
 
 import msgspec
 
-from consumers.base.missing import is_missing
+from consumers.base.fields import is_missing
 
 __all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "is_number", "value_of", "values_of"]
 

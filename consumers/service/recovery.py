@@ -37,8 +37,7 @@ from consumers.service.journal_end import check_end
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
-from consumers.shard.assembly import shard_of, with_settings
-from consumers.shard.history import let_wait
+from consumers.shard.assembly import let_wait, shard_of, with_settings
 from consumers.shard.shard import Shard
 from consumers.shard.spec import OutputShape
 from consumers.snapshots import model_file

@@ -42,13 +42,11 @@ from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
-from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
-from consumers.service.ownership import Ownership
-from consumers.service.pace import InterpretedPace, SnapshotDue, commit_size
+from consumers.service.pace import Gatherer, InterpretedPace, Ownership, SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
@@ -428,11 +426,11 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, check=absent.left)
+                event = commit(piece, clock, skips=skips, check=(looked := absent.left))
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 pace.took(event.records, event.seconds)
-                self._publish(event, live, absent.committed)
+                self._publish(event, live, absent.committed if looked else None)
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
@@ -458,7 +456,8 @@ class Runner:
         self._telemetry.ends(ends)
         self.status_feed.reached(ends)
         self._telemetry.uncommitted(uncommitted)
-        self._event_logger.uncommitted(uncommitted)
+        if uncommitted:
+            self._event_logger.uncommitted(uncommitted)
         self.status_feed.questions.answer(live.shard, time.monotonic)
         if self._serving:
             at = found.journal, live.position
@@ -509,7 +508,7 @@ class Runner:
             stopping=self._stop.is_set,
         )
 
-    def _publish(self, event: Committed, live: LiveShard, last: Subscriber) -> None:
+    def _publish(self, event: Committed, live: LiveShard, last: Subscriber | None) -> None:
         """Publish an acknowledged commit to the subscribers, one after the other, and to `last`.
 
         The view and the health of the runner are those after the commit before the first of them
@@ -519,8 +518,10 @@ class Runner:
         """
         self._view = view = self._guesses.looked(live.shard.view())
         self._health = _health(view, self._objection)
-        for subscriber in (*self._subscribers, last):
+        for subscriber in self._subscribers:
             subscriber(event, view)
+        if last is not None:
+            last(event, view)
 
     def _mix(self, mixer: Mixer, mix: Mix, live: LiveShard, now: int) -> None:
         """Make a mix, and show the shard as it is afterwards."""

@@ -390,7 +390,7 @@ def two_classes_only(learner: Learner) -> list[str]:
     models = [part.model for part in learner.with_parts() if isinstance(part, RiverClassifier)]
     if not models:
         return []
-    from stream.compat.one_vs_rest import OneVsRest
+    from stream.compat.transformers import OneVsRest
 
     last = [getattr(model, "_last_step", model) for model in models]
     return [type(model.classifier).__name__ for model in last if isinstance(model, OneVsRest)]
