@@ -23,8 +23,13 @@ from consumers.config.auto import (
     learner_type,
     resolved,
 )
-from consumers.config.bins import BinsConfig
-from consumers.config.learner import PYTHON, ChallengerConfig, LearnerConfig, ModelConfig
+from consumers.config.learner import (
+    PYTHON,
+    BinsConfig,
+    ChallengerConfig,
+    LearnerConfig,
+    ModelConfig,
+)
 from consumers.config.load import message
 from consumers.shard.factory import made_by_code
 from stream.compat import RIVER, RiverClassifier, build_river

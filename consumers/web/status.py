@@ -55,8 +55,8 @@ from consumers.web.document import (
     Throughput,
 )
 from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
+from stream.decision.overall import RISK_SCORES
 from stream.decision.risk import named
-from stream.decision.table import RISK_SCORES
 from stream.evaluate.key_scores import FEWEST, KeyScoresView
 from stream.evaluate.quality import QualityView
 from stream.evaluate.table import SCORES

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.schema import Dictionary
-from stream.decision.label_frequency import of_classes
+from stream.decision.risk import of_classes
 from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import DriftWatch

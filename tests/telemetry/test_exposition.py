@@ -21,7 +21,7 @@ from consumers.telemetry.process import counted
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.telemetry.spec import OTHER, MetricSpec, class_names, of_shard
 from consumers.web.page import Page, PageCollector
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.quality import WINDOWS
 from tests.telemetry.test_prometheus import OF, commit, full, samples, series, telemetry
 from tests.telemetry.views import RISK, challenger, quality, view

@@ -29,7 +29,7 @@ from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_recor
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.key_scores import FrozenKeyScores
