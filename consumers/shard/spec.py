@@ -168,7 +168,7 @@ class ShardSpec:
             return None
         return Budget(*outputs.budget, *(outputs.doubt or (0, None)), outputs.flagged_from)
 
-    @property
+    @cached_property
     def max_rows(self) -> int:
         """How many rows a message has at most; 0 if the format has no such messages."""
         return 0 if wire_format(self.wire).rows is None else self.config.commit.usual_records

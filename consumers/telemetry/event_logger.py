@@ -125,7 +125,8 @@ class EventLogger:
             self._bad_values(view)
         if view.held_back != self._held_back:
             self._breaker(view)
-        self._guesses(view)
+        if self._guessing[1] or view.worse_than_guessing(view.champion[0]):
+            self._guesses(view)
         self._one_class(view)
         if view.budget is not None:
             self._budget(view.budget, view.quality.classes)

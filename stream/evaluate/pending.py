@@ -49,6 +49,8 @@ class PendingRows:
     memos : ObjectPieces
         (slots, 1): the memo of each row, for the classes that were known then; else None. One
         array a row, so that added classes do not make waiting rows larger.
+    marked : bool
+        Whether `flagged`, `early` and `judged` may be set: there is or was a budget.
     """
 
     def __init__(self, like: Rows) -> None:
@@ -59,6 +61,7 @@ class PendingRows:
         self._squares, self._judged = (ResizableArray(np.empty(0)) for _ in range(2))
         self._flagged, self._early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
         self._classes = 0
+        self.marked = False
 
     # Arrays are read by these, because nothing may refer to them when they grow.
 
@@ -138,9 +141,12 @@ class PendingRows:
             self.memos.put(index, _memos(rows.memo))
         self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
-        self.flagged[index] = False if flagged is None else flagged
-        self.early[index] = False if early is None else early
-        self.judged[index] = 0.0 if judged is None else judged
+        given = (flagged, early, judged)
+        self.marked = self.marked or any(each is not None for each in given)
+        if self.marked:
+            self.flagged[index] = False if flagged is None else flagged
+            self.early[index] = False if early is None else early
+            self.judged[index] = 0.0 if judged is None else judged
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new

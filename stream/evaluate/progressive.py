@@ -150,6 +150,7 @@ class Progressive:
             held.change_doubt(budget)
         elif budget != (None if held is None else held.rule):
             self.budget = None if budget is None else FalsePositiveBudget(budget)
+            self.waiting.marked = True
             self.waiting.flagged[:] = False
             self.waiting.early[:] = budget is not None and budget.min_learned > 0
             if budget is not None:  # nothing else is known of the rows that wait
