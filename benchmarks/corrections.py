@@ -48,7 +48,7 @@ class Feed:
         config = parse(CONFIG.format(model=model, fields=fields))
         schema = config.declared_schema
         assert schema is not None  # noqa: S101  [features] declares it
-        self.shard: Shard = shard_of(config, schema, label_field=None, label_topics={"labels"})
+        self.shard: Shard = shard_of(config, schema)
         self._rng = np.random.default_rng(43)
         self._offsets = {"observations": 0, "labels": 0}
         self.observed = 0

@@ -16,7 +16,7 @@ import pytest
 from consumers.base import secrets
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.pipe import LinesHandler
-from consumers.transports.kafka.connections import close_abandoned_sockets
+from consumers.transports.kafka.options import close_abandoned_sockets
 from stream.kernel.tiers import VARIABLE
 from tests import seed
 from tests.suite.plugin import Selection, add_options, check_options

@@ -16,7 +16,7 @@ import pytest
 from consumers.cli import main
 from consumers.codecs.predictions import PredictionEncoder
 from stream.data.schema import Label
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
 from stream.learner.explain import Explanation
 from tests.waiting import PATIENCE

@@ -27,10 +27,9 @@ from consumers.files.format import Record as Document
 from consumers.files.formats.parquet import footer, of_groups
 from consumers.files.source import FileSource
 from consumers.journal.merge import Merge
+from consumers.offline.columns import LineFeed, TableFeed
 from consumers.offline.evaluate import batches
 from consumers.offline.feed import encoded, id_of, label_records, timed
-from consumers.offline.lines import LineFeed
-from consumers.offline.tables import TableFeed
 from stream.data.schema import Schema
 
 __all__ = ["FileHistory", "marked", "opened", "planned"]
@@ -142,9 +141,9 @@ class FileHistory:
         return None if self._apart else self._inside
 
     @property
-    def label_topics(self) -> frozenset[str]:
-        """The topic of the labels that are records of their own."""
-        return frozenset({self._label_topic}) if self._apart else frozenset()
+    def label_topic(self) -> str | None:
+        """The topic of the labels that are records of their own; None if they are not."""
+        return self._label_topic if self._apart else None
 
     @property
     def _inside(self) -> str | None:

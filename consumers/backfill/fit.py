@@ -99,7 +99,7 @@ class Fitted(msgspec.Struct):
 
 def needs_order(config: Config, schema: Schema) -> str:
     """Why the records have to be learned in order, as one split; "" if they need not."""
-    learner = empty_shard(config, schema, config.input.label, frozenset()).learner
+    learner = empty_shard(config, schema).learner
     if config.labels.reporter is not None:
         return "the trust in a reporter depends on all earlier labels"
     if config.labels.silence is not None:
@@ -115,8 +115,6 @@ def needs_order(config: Config, schema: Schema) -> str:
 def empty_shard(
     config: Config,
     schema: Schema,
-    label_field: str | None,
-    label_topics: frozenset[str],
     *,
     alone: bool = False,
     wire: str | None = None,
@@ -140,13 +138,7 @@ def empty_shard(
         changes["model"] = config.model.model_copy(update={"max_state_bytes": part})
     if alone:
         changes["labels"] = config.labels.unbounded
-    shard = shard_of(
-        config.model_copy(update=changes),
-        schema,
-        label_field=label_field,
-        label_topics=label_topics,
-        wire=wire,
-    )
+    shard = shard_of(config.model_copy(update=changes), schema, wire=wire)
     if label is not None:
         shard.join.state.labels.promised = label
     return shard
@@ -173,15 +165,7 @@ def _named(manifest: Manifest, split: Split) -> str:
 
 def _of_log(job: Job, split: Split, progress: Callable[[int], None]) -> Fitted:
     config, manifest = job.config, job.manifest
-    topics = frozenset(span.topic for span in manifest.labels)
-    shard = empty_shard(
-        config,
-        job.schema,
-        config.input.label,
-        topics,
-        alone=not manifest.ordered,
-        label=manifest.label,
-    )
+    shard = empty_shard(config, job.schema, alone=not manifest.ordered, label=manifest.label)
     history = LogHistory(manifest, log_of(config), config)
     with closing(history):
         run = _Run(shard, progress)
@@ -189,7 +173,7 @@ def _of_log(job: Job, split: Split, progress: Callable[[int], None]) -> Fitted:
             run.process(batch, history.end)
         fitted = run.fitted(split)
         ids, early = _left(shard, history.waits_from)
-        if topics:
+        if manifest.labels:
             left = [*history.observations(split, shard, ids), *history.labels(shard, early)]
             fitted.waiting, fitted.evicted = newest(left, config.labels)
         _count_late(fitted, history.late)
@@ -210,10 +194,8 @@ def _of_files(job: Job, place: str, split: Split, progress: Callable[[int], None
     labels = None if job.labels is None else FileSource(job.labels)
     history = FileHistory(config, manifest, job.schema, source, labels)
     shard = empty_shard(
-        config,
+        config.with_labels(history.label_field, history.label_topic),
         job.schema,
-        history.label_field,
-        history.label_topics,
         alone=not manifest.ordered,
         wire="json",  # as the records of a file are given to it
         label=manifest.label,

@@ -169,7 +169,7 @@ def _found(
     """The consumed records with these ids. `ids` has the stream time at which each came."""
     if not ids or not parts:
         return []
-    first = max(0, min(ids.values()) - shard.spec.horizon)
+    first = max(0, min(ids.values()) - shard.spec.config.labels.horizon_ms)
     begins, since = log.beginning_offsets(parts), log.offsets_at(parts, first)
     ends = {p: shard.positions[p] for p in parts}
     starts = {p: min(max(begins[p], since[p]), ends[p]) for p in parts}
@@ -178,7 +178,7 @@ def _found(
         for chunk in chunks:
             for record, id_ in _with_ids(shard, chunk, ids, of_labels=of_labels):
                 # An id may have been used before; those of the last horizon are duplicates.
-                if record.timestamp > ids[id_] - shard.spec.horizon:
+                if record.timestamp > ids[id_] - shard.spec.config.labels.horizon_ms:
                     known = out.get(id_)
                     if known is None or record.offset < known.offset:
                         out[id_] = record

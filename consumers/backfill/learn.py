@@ -32,8 +32,8 @@ from consumers.config.learner import uses_code, uses_river
 from consumers.config.log import log_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.config.units import shown_url
+from consumers.files.places import is_url
 from consumers.files.source import FileSource
-from consumers.files.urls import is_url
 from consumers.journal import waiting
 from consumers.offline.feed import encoded
 from consumers.service.beginning import schema_from, schema_of_inputs
@@ -133,7 +133,7 @@ def plan_log(
     splits, labels, ends = logs.planned(
         log, found, until=until, as_of=as_of, now=now, size=size, ordered=bool(why)
     )
-    shard = empty_shard(config, schema, config.input.label, found.label_topics)
+    shard = empty_shard(config, schema)
     manifest = Manifest(
         service=config.name,
         label=_common(logs.sampled_labels(log, shard, splits, labels)),
@@ -298,7 +298,7 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
         Two models cannot be merged, or together they have too many classes.
     """
     job = plan.job
-    empty = empty_shard(job.config, job.schema, job.config.input.label, frozenset()).learner
+    empty = empty_shard(job.config, job.schema).learner
     fold, done = Fold(len(job.manifest.splits)), list[Fitted]()
     left: list[Record] = []
     evicted = 0
@@ -368,7 +368,7 @@ def _unmatched(plan: HistoryPlan, done: Sequence[Fitted]) -> list[Record]:
     for fitted in done:
         for topic, number, offsets in fitted.matched:
             matched.setdefault(Partition(topic, number), set()).update(offsets)
-    shard = empty_shard(job.config, job.schema, None, frozenset(s.topic for s in manifest.labels))
+    shard = empty_shard(job.config, job.schema)
     with closing(logs.LogHistory(manifest, log_of(job.config), job.config)) as history:
         return history.unmatched(shard, matched)
 

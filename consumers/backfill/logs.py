@@ -147,7 +147,7 @@ def sampled_labels(
     the first split that has any."""
     found = _sample(log, shard.spec.label_decoder(shard.schemas), labels)
     decoder = shard.spec.decoder(shard.schemas)
-    for split in splits if shard.spec.label_field is not None else ():
+    for split in splits if shard.spec.config.input.label is not None else ():
         if found:
             break
         spans = [span for span in split.spans if isinstance(span, OffsetSpan)]

@@ -1,8 +1,10 @@
-"""A field of a document by its name, and ids, labels and times as people write them."""
+"""A field of a document by its name; ids, labels, times and texts that mean "no value", as people
+and programs write them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from math import isfinite
@@ -10,14 +12,39 @@ from typing import Any, Final, NamedTuple
 
 __all__ = [
     "EXACT",
+    "MISSING",
     "UNITS",
     "TimeField",
     "field_of",
+    "is_missing",
     "name_of",
     "time_of",
     "timestamp_ms",
     "unit_of",
 ]
+
+
+# The default list of pandas, and two that people write by hand. The empty text covers blank cells.
+MISSING: Final = frozenset(
+    {
+        *("", "?", "-"),
+        *("NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A"),
+        *("NaN", "nan", "-NaN", "-nan", "null", "NULL", "None"),
+        *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    }
+)
+
+
+def is_missing(text: str, missing: Collection[str] = MISSING) -> bool:
+    """Whether a text means "no value", with or without spaces around it.
+
+    Examples
+    --------
+    >>> [text for text in ("NA", " ? ", "", "none", "0") if is_missing(text)]
+    ['NA', ' ? ', '']
+    """
+    return text in missing or text.strip() in missing
+
 
 _END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 EXACT: Final = 1 << 53  # below it a float has all digits of an integer

@@ -18,7 +18,7 @@ from consumers.base.health import Health
 from consumers.config import Config
 from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
-from consumers.telemetry.families import united
+from consumers.telemetry.spec import united
 from consumers.transports.protocol import Log
 from consumers.web.status_feed import StatusFeed
 

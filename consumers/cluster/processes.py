@@ -45,7 +45,7 @@ from consumers.cluster.orphans import PARENT, RunFile
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.service.inputs import Decision
-from consumers.telemetry.families import united
+from consumers.telemetry.spec import united
 from consumers.web.questions import WAITING, Questions
 from consumers.web.status_feed import StatusFeed
 

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
-from consumers.base.fields import name_of
-from consumers.base.missing import MISSING, is_missing
+from consumers.base.fields import MISSING, is_missing, name_of
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import (
     LARGEST_RECORD,

@@ -8,7 +8,7 @@ Half of a surrogate pair, which a program leaves when it cuts an emoji, becomes 
 no text can be written with it, and one cut text must not cost the other fields.
 
 A journal replays by these rules. So a version that changes them, or the list
-`consumers.base.missing.MISSING`, has to journal by which rules a service began.
+`consumers.base.fields.MISSING`, has to journal by which rules a service began.
 """
 
 from __future__ import annotations

@@ -100,9 +100,8 @@ def _check_model(config: Config, report: Report) -> None:
     from consumers.shard.models import (
         build_model,
         challenging,
+        check_able,
         check_fields,
-        correcting,
-        explained,
         limited,
         mixing_types,
         two_classes_only,
@@ -112,8 +111,7 @@ def _check_model(config: Config, report: Report) -> None:
 
     try:
         learner = build_model(config)
-        explained(config.output.explain, learner, config.model)
-        correcting(config.labels.corrections, learner)
+        check_able(config, learner)
         schema = config.declared_schema
         if schema is not None:
             check_fields(config.model, schema)

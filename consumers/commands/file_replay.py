@@ -195,8 +195,7 @@ def _tables(config: Config, feed: _Feed) -> ColumnFeed | None:
     if (tables or lines) is None or config.parser:  # the features are in the bytes of a field
         return None
     from consumers.base.errors import ConfigError
-    from consumers.offline.lines import LineFeed
-    from consumers.offline.tables import TableFeed
+    from consumers.offline.columns import LineFeed, TableFeed
 
     try:
         schema = _schema(config, feed, feed.records())
@@ -433,8 +432,7 @@ class _Run:
         with Meter("records replayed", self.total) as meter:
             for batch in cut(size):
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
-                drift = shard.drift_change  # empty after the first batch
-                outcome = self._processed(batch, drift)
+                outcome = self._processed(batch)
                 _note(details, outcome)
                 if note is not None:
                     note(outcome)
@@ -448,9 +446,12 @@ class _Run:
         results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark)
         return {**results, "dead_letter_details": details}
 
-    def _processed(self, batch: Batch, drift: Mapping[str, Any] | None) -> Outcome:
+    def _processed(self, batch: Batch) -> Outcome:
+        from consumers.shard.batches import Commit
+
+        commit = Commit(drift=self.shard.drift_change)  # None after the first batch
         try:
-            return self.shard.process(batch, int(batch.timestamps.max()), drift=drift)
+            return self.shard.process(batch, int(batch.timestamps.max()), commit)
         except Exception as error:
             failed = self.shard.running
             if failed is None or not self.compared:

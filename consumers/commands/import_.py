@@ -104,7 +104,7 @@ def _check_alone(config: Config) -> None:
 
 def _counted(config: Config, file: Path) -> bytes:
     """A model file with the counts of a dump."""
-    from consumers.snapshots.counted import of_bogofilter
+    from consumers.snapshots.exported import of_bogofilter
 
     found = of_bogofilter(config, file)
     typer.echo(

@@ -14,8 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
-from consumers.base.fields import name_of, unit_of
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING, name_of, unit_of
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.proposal import (
     NameOption,
@@ -290,7 +289,7 @@ def _look(
     from consumers.offline.look import compared
     from consumers.offline.pitfalls import Pitfalls, pitfalls
     from consumers.service.warm_up import WAITS, announced
-    from consumers.telemetry.guessing import CHECKS, finding
+    from consumers.telemetry.advice import CHECKS, finding
     from stream.data.schema import Schema
     from stream.kernel.tiers import machine_first
 

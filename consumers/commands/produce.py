@@ -297,7 +297,7 @@ class RecordsToWrite:
 
     def records(self) -> Iterator[dict[str, object]]:
         """The records in the order of the file."""
-        from consumers.base.missing import MISSING
+        from consumers.base.fields import MISSING
         from consumers.offline.feed import label_records
 
         settings, late = self.settings, None if self.labels is None else self.labels.field

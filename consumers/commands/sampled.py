@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.base.errors import ConfigError, RecordError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 
 if TYPE_CHECKING:
     from consumers.config import Config

@@ -258,16 +258,7 @@ def _loaded(config: Config, about: SnapshotInfo, state: State, directory: Path) 
     fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
     schema, defaults = Schema(tuple(fields)), defaults_of(about.entry)
     config = with_settings(config, about.entry.identity, defaults)
-    topics = frozenset(config.input_topics[1:])
-    inside = config.input.label
-    shard = shard_of(
-        config,
-        schema,
-        label_field=inside,
-        label_topics=topics,
-        number=about.shard,
-        defaults=defaults,
-    )
+    shard = shard_of(config, schema, number=about.shard, defaults=defaults)
     give_keys(shard, None, directory)
     shard.load_state(state)
     found = state if shard.pickled or about.keys is not None else shard

@@ -316,8 +316,7 @@ def _decision(made: Mapping[str, Any]) -> Text:
 
 def _counts(results: Mapping[str, Any]) -> list[Text]:
     from consumers.offline.evaluate import fingerprint_text
-    from consumers.telemetry.bounds import explained
-    from consumers.telemetry.one_class import only_one_scored
+    from consumers.telemetry.advice import explained, only_one_scored
 
     labels = {**results["labels"], "pending": results["pending"]}
     lines = {

@@ -1,24 +1,27 @@
-"""[model] and [[challenger]]: the learner, and the learners that can replace it."""
+"""[model] and [[challenger]]: the learner, its bins, and the learners that can replace it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from consumers.config.bins import BinsConfig
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
 from stream.compat.steps import CLASS_PATH, RIVER, check_steps
 from stream.errors import SchemaError
 from stream.learner.names import learner_names
 
+if TYPE_CHECKING:
+    from stream.preprocessing.binner import Binner
+
 __all__ = [
     "PYTHON",
     "SERVICE_NAME",
+    "BinsConfig",
     "ChallengerConfig",
     "LearnerConfig",
     "ModelConfig",
@@ -32,6 +35,40 @@ __all__ = [
     "uses_code",
     "uses_river",
 ]
+
+
+Edges = Annotated[tuple[float, ...], Field(strict=False)]
+
+
+class BinsConfig(Section):
+    """How the numbers of a model are binned."""
+
+    strategy: Literal["mdl", "quantile", "uniform"] | None = None
+    n_bins: int | None = None
+    edges: dict[str, Edges] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.edges is not None:
+            for key in ("strategy", "n_bins"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"edges are fixed, and {key} is for learned bins; remove one")
+        try:
+            self.binner()
+        except SchemaError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def binner(self) -> Binner:
+        """An unfitted binner."""
+        from stream.preprocessing import Discretizer, MDLDiscretizer
+
+        if self.edges is not None:
+            return Discretizer({name: list(edges) for name, edges in self.edges.items()})
+        if self.strategy is None or self.strategy == "mdl":
+            return MDLDiscretizer(64 if self.n_bins is None else self.n_bins)
+        return Discretizer(None, self.strategy, 8 if self.n_bins is None else self.n_bins)
+
 
 PRESETS = {"spam": "SpamScorer"}  # names of learners by their use
 PYTHON = "python:"  # before module and name of a factory

@@ -345,6 +345,11 @@ class Config(Section):
             )
         return self
 
+    def with_labels(self, field: str | None, topic: str | None) -> Config:
+        """The same configuration for records with the label in this field, or in this topic."""
+        given = self.input.model_copy(update={"label": field, "labels": topic})
+        return self.model_copy(update={"input": given})
+
     @property
     def predictions_topic(self) -> str:
         """Topic of the predictions."""

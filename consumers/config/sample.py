@@ -18,8 +18,7 @@ from typing import Any
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
-from consumers.base.fields import EXACT, name_of
-from consumers.base.missing import MISSING, is_missing
+from consumers.base.fields import EXACT, MISSING, is_missing, name_of
 from consumers.config.sections import LONGEST_NAME
 from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema

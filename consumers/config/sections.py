@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.base.records import UNBOUNDED
 from consumers.base.secrets import Secret
 from consumers.config.units import (

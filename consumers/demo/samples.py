@@ -1,17 +1,95 @@
-"""The sample sets that `headwater sample` writes, each one entry."""
+"""The sample sets that `headwater sample` writes, each one entry.
+
+Payments, a few of them fraud, are computed, not copied, so everybody may use them. Rule: the same
+records on every machine and in every version of Python. So every number comes from `Random.random`,
+whose sequence Python guarantees, and is rounded far above the last bit. From payment `CHANGE` on,
+fraud looks different, as it does where fraudsters learn too.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from math import cos, exp, log, pi, sqrt
+from random import Random
 from typing import Any
 
 from consumers.demo.data import FEEDS, bundled
-from consumers.demo.payments import RECORDS, payments
 
-__all__ = ["Sample", "as_csv", "samples"]
+__all__ = [
+    "CHANGE",
+    "RECORDS",
+    "Sample",
+    "as_csv",
+    "payments",
+    "samples",
+]
+
+
+RECORDS = 4_000
+CHANGE = 2_500
+SEED = 2026
+
+COUNTRIES = (("DE", 30), ("FR", 18), ("NL", 12), ("PL", 10), ("SE", 8), ("US", 8), ("BR", 5))
+CHANNELS = (("app", 45), ("web", 35), ("shop", 15), ("phone", 5))
+RISKY = {"BR": 2.5, "US": 1.5}  # log-odds that a country adds
+HASTY = (2.0, 0.5)  # log-odds an attempt adds, before and after the change
+GUESTS = 0.15  # share of payments without an account
+
+
+def payments() -> Iterator[dict[str, object]]:
+    """The payments in their order, with the label `fraud`.
+
+    Examples
+    --------
+    >>> first = next(payments())
+    >>> list(first)
+    ['amount', 'country', 'channel', 'hour', 'attempts', 'account_days', 'new_device', 'fraud']
+    """
+    random = Random(SEED)  # noqa: S311  it has to be the same every time
+    for number in range(RECORDS):
+        yield _payment(random, changed=number >= CHANGE)
+
+
+def _payment(random: Random, *, changed: bool) -> dict[str, object]:
+    amount = round(exp(3.4 + 0.9 * _normal(random)), 2)
+    country, channel = _one_of(random, COUNTRIES), _one_of(random, CHANNELS)
+    hour = int(24 * (random.random() + random.random() + random.random()) / 3 + 3) % 24
+    attempts = int(-log(1 - random.random()) / log(3.2))
+    guest = random.random() < GUESTS
+    account_days = int(exp(5.5 + 1.2 * _normal(random)))
+    new_device = random.random() < (0.5 if guest else 0.12)
+    odds = -6.0 + 1.7 * (log(amount) - 3.4) + HASTY[changed] * attempts
+    odds += RISKY.get(country, 0.0) + 2.2 * new_device + 1.5 * (hour < 7)
+    odds += 1.0 if guest else 0.9 * (5.5 - log(1 + account_days))
+    odds += 4.0 * (channel == "phone") if changed else 0.4 * (channel == "web")
+    return {
+        "amount": amount,
+        "country": country,
+        "channel": channel,
+        "hour": hour,
+        "attempts": attempts,
+        "account_days": None if guest else account_days,
+        "new_device": new_device,
+        "fraud": random.random() < 1 / (1 + exp(-odds)),
+    }
+
+
+def _normal(random: Random) -> float:
+    """A normal number (Box and Muller 1958). `Random.gauss` may change between versions."""
+    return sqrt(-2 * log(1 - random.random())) * cos(2 * pi * random.random())
+
+
+def _one_of(random: Random, weighted: Sequence[tuple[str, int]]) -> str:
+    left = random.random() * sum(weight for _, weight in weighted)
+    for name, weight in weighted:
+        left -= weight
+        if left < 0:
+            return name
+    return weighted[-1][0]
+
 
 Records = Iterator[Mapping[str, Any]]
 

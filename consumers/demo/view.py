@@ -15,8 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from consumers.demo.chart import LINES, curve, lowest
-from consumers.demo.picture import Picture
+from consumers.demo.picture import LINES, Picture, curve, lowest
 from consumers.demo.turns import PredictedRecord, Turn
 from stream.data.schema import Label
 from stream.evaluate.quality import QualityView

@@ -14,7 +14,7 @@ from math import isfinite
 
 import msgspec
 
-from consumers.base.missing import is_missing
+from consumers.base.fields import is_missing
 
 __all__ = [
     "CONVERTS",

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import NamedTuple, Protocol
 
 from consumers.base.errors import ConfigError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.config.units import decimal_marks
 from consumers.files.cells import Convert
 from consumers.files.encoding import checked_encoding

@@ -10,16 +10,15 @@ from typing import NoReturn
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.config.units import shown_url
 from consumers.files.file import File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
 from consumers.files.mails import in_maildir, looks_like_mail
-from consumers.files.places import place_of
+from consumers.files.places import is_url, place_of
 from consumers.files.registry import format_named, format_of, known_suffixes
 from consumers.files.tables import TableReader
-from consumers.files.urls import is_url
 
 __all__ = ["FileSource", "read_records"]
 

@@ -1,4 +1,5 @@
-"""Files as batches of columns for a shard, without JSON in between.
+"""Files as batches of columns for a shard, without JSON in between: tables (Parquet, Arrow IPC) and
+lines of JSON.
 
 Rule: the shard gets the records, timestamps, offsets and order that `consumers.offline.evaluate`
 makes of the same file. A file with a value that is not plain, or with times that do not increase,
@@ -11,20 +12,34 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.fields import TimeField, timestamp_ms
 from consumers.base.records import Batch, Partition
-from consumers.codecs.arrow.plain import PlainBatch
+from consumers.codecs.arrow.plain import PlainBatch, PlainColumns
+from consumers.codecs.blocks import ObservationBlocks
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedLabels, DecodedObservations
+from consumers.codecs.json_document import LARGEST_RECORD
+from consumers.files.formats.jsonl import JsonlReader
+from consumers.files.tables import TableReader
 from consumers.offline.feed import LateLabels, encoded, timed
 from stream.data.block import Rows
 from stream.data.schema import Schema
 
-__all__ = ["ColumnFeed", "ColumnSurvey", "Piece", "Times"]
+__all__ = [
+    "ColumnFeed",
+    "ColumnSurvey",
+    "LineFeed",
+    "Piece",
+    "TableFeed",
+    "Times",
+]
+
 
 Times = NDArray[np.int64]
 
@@ -243,3 +258,117 @@ def _nothing(schema: Schema, first: int, whole: bool) -> Piece:
     none = np.empty(0, dtype=np.int64)
     columns = PlainBatch(Rows.empty(schema), [], [], whole=whole)
     return Piece(columns, [], none, first, lambda _: b"")
+
+
+class TableFeed(ColumnFeed):
+    """The records of tables, as the shard of a replay gets them.
+
+    Parameters
+    ----------
+    tables
+        The files, in order.
+    schema, settings
+        As of `ColumnFeed`.
+    """
+
+    def __init__(self, tables: list[TableReader], schema: Schema, **settings: Any) -> None:
+        super().__init__(schema, **settings)
+        self._tables = tables
+        inside = self._labels is None
+        self._columns = PlainColumns(schema, self._id_field, self._label_field, inside=inside)
+
+    def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
+        """The observations, at most so many at a time; None for a batch that is not plain."""
+        first = 0
+        for table in self._tables:
+            row = 0
+            for batch in chain.from_iterable(_cut(b, max_rows) for b in table.batches()):
+                if self._limit is not None:
+                    batch = batch.slice(0, self._limit - first)
+                if len(batch):
+                    yield self._piece(table, batch, first, row)
+                first, row = first + len(batch), row + len(batch)
+                if first == self._limit:
+                    return
+
+    def _piece(self, table: TableReader, batch: Any, first: int, row: int) -> Piece | None:
+        columns = self._columns.convert(batch)
+        times = None if columns is None else self._times_of(table, batch, first, row)
+        if columns is None or times is None:
+            return None
+        ids = columns.ids
+        if ids is None:
+            ids = list(map(str, range(first, first + len(batch))))
+
+        def encode(i: int) -> bytes:
+            [record] = table.records_of(batch.slice(i, 1), row + i)
+            return self._encoded(record, first + i)
+
+        return Piece(columns, ids, times, first, encode)
+
+    def _times_of(self, table: TableReader, batch: Any, first: int, row: int) -> Times | None:
+        """The timestamps; None if one of them is not a time."""
+        name = self._time_field
+        if name is None:
+            return np.arange(first, first + len(batch))
+        if name not in batch.schema.names:
+            return None
+        return self._times(table.values(name, batch.column(name), row))
+
+
+def _cut(batch: Any, max_rows: int | None) -> Iterator[Any]:
+    step = max_rows or max(len(batch), 1)
+    for start in range(0, len(batch), step):
+        yield batch.slice(start, step)
+
+
+LINES = 1 << 13  # of a piece
+GROWTH = 8  # a record that is written again is at most so many times as long: 1e9 is 1000000000.0
+
+
+class LineFeed(ColumnFeed):
+    """The records of JSON lines, as the shard of a replay gets them.
+
+    Parameters
+    ----------
+    readers
+        The files, in order.
+    schema, settings
+        As of `ColumnFeed`.
+    """
+
+    def __init__(self, readers: Sequence[JsonlReader], schema: Schema, **settings: Any) -> None:
+        super().__init__(schema, **settings)
+        self._readers = readers
+        id_field, label, time_field = self._id_field, self._label_field, self._time_field
+        names = [f.name for f in schema.fields] + [id_field]
+        names += [name for name in (label, time_field) if name is not None]
+        self._blocks = None
+        if len(set(names)) == len(names):  # or a field is a feature and something else too
+            largest = LARGEST_RECORD // GROWTH
+            self._blocks = ObservationBlocks(schema, id_field, label, time_field, largest)
+
+    def _pieces(self, max_rows: int | None) -> Iterator[Piece | None]:
+        lines = islice(chain.from_iterable(r.lines() for r in self._readers), self._limit)
+        first = 0
+        while chunk := list(islice(lines, max_rows or LINES)):
+            yield self._piece(chunk, first)
+            first += len(chunk)
+
+    def _piece(self, lines: list[bytes], first: int) -> Piece | None:
+        if self._blocks is None:
+            return None
+        n = len(lines)
+        block = self._blocks.read([b"%d" % i for i in range(first, first + n)], lines)
+        whole = block.whole
+        times = (
+            np.arange(first, first + n) if self._time_field is None else self._times(block.times)
+        )
+        if block.left or times is None or (whole.any() and not whole.all()):
+            return None
+
+        def encode(i: int) -> bytes:
+            return self._encoded(self._readers[0].record_of(lines[i]), first + i)
+
+        columns = PlainBatch(block.rows, block.ids, block.labels, whole=bool(whole.any()))
+        return Piece(columns, block.ids, times, first, encode)

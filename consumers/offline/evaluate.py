@@ -21,7 +21,7 @@ from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
-from consumers.telemetry.budget import budget_sentence
+from consumers.telemetry.optional import budget_sentence
 from stream.compat.classifier import without_pickles
 from stream.data.schema import Label, Schema
 from stream.decision import BudgetView
@@ -91,13 +91,11 @@ def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard
     if late is None or late.reporter is None:
         labels = config.labels.model_copy(update={"reporter": None})
         config = config.model_copy(update={"labels": labels})
-    shard = shard_of(
-        config,
-        schema,
-        label_field=config.input.label if late is None else None,
-        label_topics=frozenset() if late is None else frozenset({late.topic}),
-        wire="json",  # as the records of a file are given to it
-    )
+    if late is None:
+        config = config.with_labels(config.input.label, None)
+    else:
+        config = config.with_labels(None, late.topic)
+    shard = shard_of(config, schema, wire="json")  # as the records of a file are given to it
     shard.set_challengers(configured(config))
     return shard
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consumers.base.errors import ConfigError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.codecs.json import JsonObservations
 from consumers.config.auto import Defaults, auto_of
 from consumers.config.learner import ModelConfig

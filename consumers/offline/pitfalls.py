@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.counts import counted
-from consumers.base.fields import field_of
-from consumers.base.missing import MISSING, is_missing
+from consumers.base.fields import MISSING, field_of, is_missing
 from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
 from stream.data.schema import Kind
 from stream.decision.risk import named

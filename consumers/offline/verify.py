@@ -90,7 +90,8 @@ class FileVerifier:
         self._spec = spec = shard.spec
         self._topic, self._late = observations, late
         self._decoder = spec.decoder()
-        self._verifier = Verifier(deepcopy(shard.learner).declare(spec.schema), spec.window)
+        learner = deepcopy(shard.learner).declare(spec.schema)
+        self._verifier = Verifier(learner, spec.config.telemetry.window)
         self._times: list[NDArray[np.int64]] = []
         self._dead = {"observations": bytearray(), "labels": bytearray()}
         self._early = 0  # labels of observations that are dead letters

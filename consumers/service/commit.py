@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
 
 from consumers.base.records import Batch, Outgoing, Partition, followed_by
 from consumers.codecs.columns import ColumnRecords
@@ -20,9 +19,8 @@ from consumers.journal.ranges import tails
 from consumers.journal.records import CommitRecord, LaterRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
-from consumers.shard.batches import Skip
-from consumers.shard.outcome import OutputShape
-from consumers.shard.shard import Outcome
+from consumers.shard.batches import Commit, Skip
+from consumers.shard.outcome import BadRecord, Outcome
 from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
 
@@ -41,7 +39,6 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
-    account: bool = False,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -55,31 +52,29 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
-    account
-        Whether to count the fields.
 
     Raises
     ------
     FencedError, TransportError
         From the owner. The shard in memory is then ahead of the log and must be discarded.
     """
-    firsts, drift = dict(live.shard.positions), live.shard.drift_change
+    firsts, commit = dict(live.shard.positions), Commit(skips, drift=live.shard.drift_change)
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
     try:
-        outcome = live.shard.process(batch, now, skips=skips, drift=drift, account=account)
+        outcome = live.shard.process(batch, now, commit)
         predictions, dead_letters = outcome.predictions(), list(outcome.dead_letters())
     except Exception:
         guard.done()  # the error can be reported, so it is not a crash
         raise
     guard.done()
     made = len(predictions), len(dead_letters)
-    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift, aside=aside is not None)
+    entry = _entry(live, batch, outcome, firsts, made, commit, aside=aside is not None)
     outputs = followed_by(predictions, dead_letters)
     record, positions = journal.written(entry, found.journal, now), live.shard.positions
     at = owner.commit([] if aside else outputs, record, positions)
     if aside:
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
-    _move(live, entry, at, outcome.spec.shape, batch)
+    _move(live, entry, at, outcome)
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 
@@ -92,11 +87,12 @@ def advance_unpublished(
     Afterwards `live` is after the returned journal record, at the next offset of its journal.
     `max_rows` is how many rows a message may have; 0: as configured.
     """
-    firsts, drift, offset = dict(live.shard.positions), live.shard.drift_change, live.position
-    outcome = live.shard.process(batch, now, skips=skips, drift=drift, max_rows=max_rows)
+    firsts, offset = dict(live.shard.positions), live.position
+    commit = Commit(skips, drift=live.shard.drift_change, max_rows=max_rows)
+    outcome = live.shard.process(batch, now, commit)
     made = len(outcome.predictions()), len(list(outcome.dead_letters()))
-    entry = _entry(live, batch, outcome, firsts, now, made, skips, drift, max_rows=max_rows)
-    _move(live, entry, offset, outcome.spec.shape, batch)
+    entry = _entry(live, batch, outcome, firsts, made, commit)
+    _move(live, entry, offset, outcome)
     return entry
 
 
@@ -130,76 +126,70 @@ def _entry(
     batch: Batch,
     outcome: Outcome,
     firsts: Mapping[Partition, int],
-    now: int,
     made: tuple[int, int],
-    skips: Sequence[Skip],
-    drift: dict[str, Any] | None,
+    commit: Commit,
     *,
     aside: bool = False,
-    max_rows: int = 0,
 ) -> CommitRecord:
     """The journal record of a batch that was processed. `made`: predictions and dead letters."""
-    shape = outcome.spec.shape
+    shape = outcome.spec.outputs
+    same = live.shape is not None and (live.shape is shape or live.shape.text == shape.text)
     return journal.entry_of(
         batch,
         firsts,
         seq=live.seq + 1,
-        now=now,
+        now=outcome.now,
         outputs=made,
         chain=linked(live.chain, outcome),
-        skips=skips,
-        max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
-        drift=drift,
+        skips=commit.skips,
+        max_dead_letter_ratio=live.shard.spec.config.output.max_dead_letter_ratio,
+        drift=commit.drift,
         aside=aside,
         topics=live.adopting,
-        shape=None if live.shape is not None and live.shape.text == shape.text else shape,
+        shape=None if same else shape,
         early=((Partition(r.topic, r.partition), r.offset) for _, r, _ in outcome.early),
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
         settings=live.entry.settings,
         against=outcome.against,
-        max_rows=max_rows or live.shard.spec.max_rows,
+        max_rows=commit.max_rows or live.shard.spec.max_rows,
     )
 
 
-def _move(
-    live: LiveShard, entry: CommitRecord, offset: int, shape: OutputShape, batch: Batch
-) -> None:
+def _move(live: LiveShard, entry: CommitRecord, offset: int, outcome: Outcome) -> None:
     """Set `live` to the state after a commit."""
     live.advance_past(entry, offset)
-    live.chain, live.shape = entry.chain, shape
-    live.tails |= tails(batch, entry.ranges)
+    live.chain, live.shape = entry.chain, outcome.spec.outputs
+    live.tails |= tails(outcome.batch, entry.ranges)
     live.topics, live.adopting = live.topics | entry.topics, {}
     for position, _ in entry.snapshots:
         del live.snapshots[position]
 
 
 def _committed(
-    outcome: Outcome, predictions: Sequence[Outgoing], dead_letters: Sequence[Outgoing], at: int
+    outcome: Outcome,
+    predictions: Sequence[Outgoing],
+    dead_letters: Sequence[Outgoing],
+    at: int,
 ) -> Committed:
-    ahead = outcome.ahead()
+    ahead, bad = outcome.ahead(), outcome.bad()
     return Committed(
         records=len(outcome.batch),
         predictions=len(predictions),
         learned=outcome.result.learned,
         labels=outcome.labels,
-        rejected=Counter(bad.error.reason for bad in outcome.bad()),
+        rejected=Counter(each.error.reason for each in bad),
         seconds=0.0,
         position=at,
-        details=_details(outcome),
-        newest=_newest(outcome),
-        latest=_latest(outcome, predictions),
+        details=_details(bad) if bad else {},
+        newest={e.reason: (Partition(r.topic, r.partition), r.offset) for r, e, _ in bad},
+        latest=_latest(outcome, predictions) if predictions else [],
         dead=dead_letters[-LATEST:],
         promoted=outcome.promoted,
         alarms=outcome.alarms[-LATEST:],
         ahead=len(ahead),
         furthest=max(ahead, key=itemgetter(2), default=None),
-        fields=outcome.fields,
+        fields=outcome.tally(),
     )
-
-
-def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
-    """The place of the last dead letter of each reason."""
-    return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e, _ in outcome.bad()}
 
 
 def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[PublishedPrediction]:
@@ -213,10 +203,10 @@ def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Published
     ]
 
 
-def _details(outcome: Outcome) -> dict[str, str]:
+def _details(bad: Sequence[BadRecord]) -> dict[str, str]:
     """The first dead letter of each reason: its place and detail."""
     out: dict[str, str] = {}
-    for record, error, row in outcome.bad():
+    for record, error, row in bad:
         where = f"{Partition(record.topic, record.partition)} offset {record.offset}"
         where += "" if row is None else f" row {row}"
         out.setdefault(error.reason, f"{where}: {_beginning(error.detail)}")

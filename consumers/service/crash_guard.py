@@ -276,17 +276,15 @@ class CrashGuard:
     def _remember(
         self, doing: Literal["processing", "trying", "nothing"], ends: Mapping[Partition, int]
     ) -> None:
-        until = _listed(self._until)
-        marker = _Marker(VERSION, _listed(ends), doing, self._deaths, until)
+        here, until = (
+            [(*partition, end) for partition, end in each.items()] for each in (ends, self._until)
+        )
+        marker = _Marker(VERSION, here, doing, self._deaths, until)
         self._memo.write(msgspec.json.encode(marker))
 
 
 def _passed(ends: Mapping[Partition, int], positions: Mapping[Partition, int]) -> bool:
     return all(positions.get(partition, 0) >= end for partition, end in ends.items())
-
-
-def _listed(ends: Mapping[Partition, int]) -> list[tuple[str, int, int]]:
-    return [(*partition, end) for partition, end in ends.items()]
 
 
 def _ends(listed: list[tuple[str, int, int]]) -> dict[Partition, int]:

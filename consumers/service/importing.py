@@ -203,8 +203,6 @@ def _check_learner(config: Config, info: ModelInfo, schema: Schema, state: State
         shard = shard_of(
             config,
             schema,
-            label_field=config.input.label,
-            label_topics=frozenset(config.input_topics[1:]),
             defaults=defaults_in(info),
             learned=state,
         )

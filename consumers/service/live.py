@@ -27,8 +27,8 @@ from consumers.journal.records import (
     SchemasRecord,
 )
 from consumers.shard.challengers import ChallengerSet
-from consumers.shard.outcome import OutputShape
 from consumers.shard.shard import Outcome, Shard
+from consumers.shard.spec import OutputShape
 from stream.data.schema import Field
 
 __all__ = [

@@ -37,9 +37,9 @@ from consumers.service.journal_end import check_end
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
-from consumers.shard.assembly import shard_of, with_settings
-from consumers.shard.history import let_wait
+from consumers.shard.assembly import let_wait, shard_of, with_settings
 from consumers.shard.shard import Shard
+from consumers.shard.spec import OutputShape
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.key_files import KeyFiles
@@ -189,7 +189,7 @@ def recover(
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress, keys)
     # A shard that was followed, or rebuilt by a command, has not asked the registry.
-    live.shard.spec = replace(live.shard.spec, predictions_schema=found.predictions_schema)
+    live.shard.spec = live.shard.spec.registered(found.predictions_schema)
     if origin is not None:
         _check_end(config, owner, origin, live, store)
     write_again(log, live)
@@ -572,18 +572,15 @@ def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
 def _empty(
     config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
 ) -> Shard:
-    defaults = journal.defaults_of(identity)
-    model = identity.model
+    defaults, model = journal.defaults_of(identity), identity.model
+    own = with_settings(config, identity.identity, defaults)
+    cut, schema = found.largest_dead_letter, found.predictions_schema
     return shard_of(
-        with_settings(config, identity.identity, defaults),
+        own,
         Schema(_fields(identity)),
-        label_field=config.input.label,
-        label_topics=found.label_topics,
-        predictions_partitions=found.predictions_partitions,
-        largest_dead_letter=found.largest_dead_letter,
+        outputs=OutputShape.of(own, found.predictions_partitions, cut, schema),
         number=found.journal.number,
         defaults=defaults,
-        predictions_schema=found.predictions_schema,
         learned=learned,
         imported=("", 0) if model is None else (str(model), model.labels),
     )

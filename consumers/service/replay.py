@@ -36,8 +36,7 @@ from consumers.service.live import (
     move_inputs,
 )
 from consumers.service.mix import taken
-from consumers.shard.batches import NOTHING, Explained
-from consumers.shard.pieces import EarlierPieces
+from consumers.shard.batches import NOTHING, Commit, EarlierPieces, Explained
 from consumers.shard.shard import Outcome, Shard
 from consumers.transports.protocol import Log
 
@@ -142,7 +141,7 @@ def _apply(
     """Process a commit in the pieces in which it is read. Yields the outcome of each."""
     _check_positions(entry, live.shard.positions)
     check_snapshot(entry, live)
-    check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
+    check, earlier, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
     against = None if entry.against is None else unpacked(entry.against, 8 * len(entry.against))
     read = 0
     live.shape = entry.shape or live.shape
@@ -150,23 +149,20 @@ def _apply(
     if shape is not None and entry.seq < live.entry.since:
         shape = replace(shape, explain=0)  # this learner may not be able to, and writes nothing
     for batch in pieces:
-        whole = check.add(batch)
+        earlier.last = check.add(batch)
         live.tails |= tails(batch, entry.ranges)
-        outcome = live.shard.process(
-            batch,
-            entry.now,
-            skips=entry.skips,
-            ratio=entry.max_dead_letter_ratio,
-            drift=None if before.parts else entry.drift,
-            before=before,
-            more=not whole,
-            shape=shape,
-            explain=explain,
-            against=None if against is None else against[read:],
-            max_rows=entry.max_rows,
+        commit = Commit(
+            entry.skips,
+            entry.max_dead_letter_ratio,
+            None if earlier.parts else entry.drift,
+            shape,
+            None if against is None else against[read:],
+            entry.max_rows,
+            explain,
         )
+        outcome = live.shard.process(batch, entry.now, commit, earlier)
         read += len(outcome.batch)
-        if whole:
+        if earlier.last:
             live.chain = linked(live.chain, outcome)
             check_chain(entry, live)
             move_inputs(entry, live)

@@ -42,13 +42,11 @@ from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
-from consumers.service.gather import Gatherer
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
-from consumers.service.ownership import Ownership
-from consumers.service.pace import InterpretedPace, SnapshotDue, commit_size
+from consumers.service.pace import Gatherer, InterpretedPace, Ownership, SnapshotDue, commit_size
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
@@ -394,7 +392,7 @@ class Runner:
         gatherer = Gatherer(self._config, owner, merge, self._turn, self._stop, until)
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
-        trials = self._trials(found, live)
+        trials = self._trials(live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         pace = InterpretedPace()
         while not self._stop.is_set():
@@ -427,7 +425,7 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, account=True)
+                event = commit(piece, clock, skips=skips)
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 pace.took(event.records, event.seconds)
@@ -457,7 +455,8 @@ class Runner:
         self._telemetry.ends(ends)
         self.status_feed.reached(ends)
         self._telemetry.uncommitted(uncommitted)
-        self._event_logger.uncommitted(uncommitted)
+        if uncommitted:
+            self._event_logger.uncommitted(uncommitted)
         self.status_feed.questions.answer(live.shard, time.monotonic)
         if self._serving:
             at = found.journal, live.position
@@ -498,11 +497,10 @@ class Runner:
             self._health = _health(self._view, self._objection)
         return grown
 
-    def _trials(self, found: Sources, live: LiveShard) -> TrialProcesses:
+    def _trials(self, live: LiveShard) -> TrialProcesses:
         """The processes that try suspected records."""
         return TrialProcesses(
             self._config,
-            found,
             self.store.of(live.identity).directory,
             seconds=self._max_idle,
             turn=self._turn,

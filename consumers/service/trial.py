@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,12 +35,13 @@ from consumers.config.auto import Defaults
 from consumers.config.learner import may_pickle
 from consumers.journal.merge import Merge
 from consumers.service.crash_guard import CrashGuard, TrialResult
-from consumers.service.live import LiveShard, Sources
+from consumers.service.live import LiveShard
 from consumers.service.recovery import about_of
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
-from consumers.shard.batches import Skip
+from consumers.shard.batches import Commit, Skip
 from consumers.shard.shard import Shard
+from consumers.shard.spec import OutputShape
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema
 from stream.errors import StreamError
@@ -66,19 +67,17 @@ NOT_HANDED = {"kafka", "registry", "snapshots", "http", "serve"}
 
 
 class _Case(msgspec.Struct):
-    """The input of the process, before the snapshot. `parts` are the records."""
+    """The input of the process, before the snapshot: the settings of the shard, and the records
+    `parts` at the clock `now`. `pickled` are the challengers whose state is a pickle."""
 
     config: dict[str, Any]
     fields: list[tuple[str, str]]
-    label_topics: list[str]
-    pickled: list[str]
+    outputs: OutputShape
     number: int
-    predictions_partitions: int
-    largest_dead_letter: int | None
     defaults: Defaults
+    pickled: list[str]
     parts: list[Fetched]
     now: int
-    drift: dict[str, Any] | None
 
 
 class _Request(msgspec.Struct):
@@ -115,13 +114,13 @@ def pieces(
         return
     left = [list(batch.parts)]
     for count, rejected in guard.examine(len(batch), lambda: trials.of(live, left[0], now)):
-        piece, left[0] = _cut(left[0], trials.found.label_topics, count, now)
+        piece, left[0] = _cut(left[0], live.shard.spec.label_topics, count, now)
         (topic, number), offset = piece.place(0)
         yield piece, [(topic, number, offset, REASON)] if rejected else []
 
 
 def _cut(
-    parts: Sequence[Fetched], labels: Sequence[str] | frozenset[str], count: int, now: int
+    parts: Sequence[Fetched], labels: Collection[str], count: int, now: int
 ) -> tuple[Batch, list[Fetched]]:
     """The first `count` records in order, and the unordered rest."""
     merge = Merge([part.partition for part in parts], labels)
@@ -139,8 +138,6 @@ class TrialProcesses:
     ----------
     config
         The whole configuration. `handed` is the part that leaves this process.
-    found
-        The partitions of the shard.
     directory
         Where the file without a name is created, if that is possible.
     seconds
@@ -154,14 +151,12 @@ class TrialProcesses:
     def __init__(
         self,
         config: Config,
-        found: Sources,
         directory: Path,
         *,
         seconds: float,
         turn: Callable[[], object],
         stopping: Callable[[], bool],
     ) -> None:
-        self.found = found
         self._config, self._directory, self._seconds = config, directory, seconds
         self._turn, self._stopping = turn, stopping
 
@@ -183,19 +178,16 @@ class TrialProcesses:
         return tempfile.TemporaryFile()
 
     def _write(self, file: IO[bytes], live: LiveShard, parts: Sequence[Fetched], now: int) -> None:
-        shard = live.shard
+        shard, spec = live.shard, live.shard.spec
         case = _Case(
             handed(self._config),
-            [(f.name, f.kind) for f in live.fields],
-            sorted(self.found.label_topics),
+            [(f.name, f.kind) for f in spec.schema.fields],
+            spec.outputs,
+            spec.number,
+            spec.defaults,
             shard.challenger_set.pickled(),
-            self.found.journal.number,
-            self.found.predictions_partitions,
-            self.found.largest_dead_letter,
-            live.shard.spec.defaults,
             [part.as_lists() for part in parts],
             now,
-            shard.drift_change,
         )
         head = msgspec.msgpack.encode(case, enc_hook=str)  # paths
         file.write(len(head).to_bytes(8, "little") + head)
@@ -321,10 +313,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     shard = shard_of(
         config,
         Schema(tuple(Field(name, kind) for name, kind in case.fields)),  # type: ignore[arg-type]
-        label_field=config.input.label,
-        label_topics=frozenset(case.label_topics),
-        predictions_partitions=case.predictions_partitions,
-        largest_dead_letter=case.largest_dead_letter,
+        outputs=case.outputs,
         number=case.number,
         defaults=case.defaults,
     )
@@ -342,7 +331,7 @@ def _report(fate: TrialResult) -> None:
 
 def _tried(shard: Shard, case: _Case, request: _Request) -> TrialResult:
     """Fork, wait, and return the result."""
-    batch, _ = _cut(case.parts, frozenset(case.label_topics), request.count, case.now)
+    batch, _ = _cut(case.parts, shard.spec.label_topics, request.count, case.now)
     (topic, number), offset = batch.place(0)
     skips = [(topic, number, offset, REASON)] if request.without_first else []
     free = free_bytes()
@@ -370,7 +359,7 @@ def _run(
         before = _number("/proc/self/status", "VmRSS") if free is not None else 0
         if free is not None:
             _limit_memory(free * 15 // 16)
-        outcome = shard.process(batch, case.now, skips=skips, drift=case.drift)
+        outcome = shard.process(batch, case.now, Commit(skips, drift=shard.drift_change))
         list(outcome.predictions()), list(outcome.dead_letters())
         taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # kilobytes
         short = free is not None and taken > free * 3 // 4 // 1024  # a river model may catch it

@@ -25,7 +25,7 @@ from stream.bayes import GaussianNB
 from stream.contest.compare import compile_comparison
 from stream.data.block import Block, Op
 from stream.decision.budget import compile_budget
-from stream.evaluate.drifting import compile_drift
+from stream.evaluate.executed import compile_drift
 from stream.evaluate.key_scores import compile_key_scores, key_field
 from stream.evaluate.progressive import progressive
 from stream.join.columns import compile_join

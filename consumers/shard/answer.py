@@ -16,13 +16,13 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Partition
-from consumers.codecs.json import DecodedObservations, JsonLabels
+from consumers.codecs.json import DecodedObservations
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.schemas import StoredSchema
 from consumers.codecs.unused import Note, bounded
 from consumers.shard.models import explainable
-from consumers.shard.outcome import ShardSpec
-from consumers.shard.refused import refusal
+from consumers.shard.outcome import refusal
+from consumers.shard.spec import ShardSpec
 from stream.data.block import PREDICT, Block
 from stream.data.rows import Rows
 from stream.data.schema import Label
@@ -265,7 +265,7 @@ class Answerer:
         else:
             made = self._learner.run(block)
         notes = self.notes(asked)
-        best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
+        best, ranked = made.best().tolist(), made.ranked(copy.spec.outputs.top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
         place = (copy.journal.topic, copy.journal.number, copy.position)
@@ -307,9 +307,7 @@ class Answerer:
 
     def check_labels(self, values: Sequence[bytes]) -> tuple[Sequence[str], dict[int, RecordError]]:
         """The ids of label records, and the records that would be dead letters."""
-        spec = self.copy.spec
-        decoder = JsonLabels(reporter=spec.reporter_field)
-        seen = decoder.decode([None] * len(values), values)
+        seen = self.copy.spec.label_decoder().decode([None] * len(values), values)
         return seen.ids, self._refused_labels(seen.labels) | seen.rejected
 
     def _refused_labels(self, labels: Sequence[object]) -> dict[int, RecordError]:

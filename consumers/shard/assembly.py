@@ -1,109 +1,96 @@
-"""Create the empty shard that a configuration describes."""
+"""Create the empty shard that a configuration describes, and give it the records that wait when it
+begins with a model of their history. Pure.
+
+Rule: such an observation was never published, and the model has learned from later records. So what
+the model says of it is not a prediction: its label is learned, and counts as unscored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from importlib.metadata import version
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from consumers.base.errors import ConfigError
-from consumers.codecs.registry import wire_format
+from consumers.base.records import Batch
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
 from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
     build_model,
+    check_able,
     check_fields,
-    correcting,
     explainable,
-    explained,
     limited,
 )
-from consumers.shard.shard import Shard, ShardSpec
+from consumers.shard.shard import Shard
+from consumers.shard.spec import OutputShape, ShardSpec
 from stream.data.schema import Schema
 from stream.data.state import State
-from stream.drift import DriftRule
-from stream.learner.base import Learner
 
-__all__ = ["shard_of", "with_settings"]
+__all__ = [
+    "check_drift",
+    "let_wait",
+    "shard_of",
+    "with_settings",
+]
 
 
 def shard_of(
     config: Config,
     schema: Schema,
     *,
-    label_field: str | None,
-    label_topics: Collection[str],
-    predictions_partitions: int = 1,
-    largest_dead_letter: int | None = None,
+    outputs: OutputShape | None = None,
     number: int = 0,
     defaults: Defaults | None = None,
     wire: str | None = None,
-    predictions_schema: int = 0,
     learned: State | None = None,
     imported: tuple[str, int] = ("", 0),
 ) -> Shard:
-    """The empty shard of a configuration. `defaults`: those of its journal, or of this version.
-    `wire`: by default the configured wire format. `learned`: the state of the model with which it
-    begins; `imported`: the origin of that, and its labels."""
-    wire = config.input.format if wire is None else wire
+    """The empty shard of a configuration.
+
+    Parameters
+    ----------
+    outputs
+        The settings of outputs; None: those of the configuration.
+    defaults
+        Those of its journal; None: those of this version.
+    wire
+        The format of its records; None: that of the configuration.
+    learned, imported
+        The state of the model with which it begins, the origin of that model, and its labels.
+    """
     defaults = Defaults(auto_of(schema)) if defaults is None else defaults
-    learner, classes = _learner(config, schema, defaults, number)
+    learner = build_model(config, defaults, number)
+    check_fields(config.model, schema)
+    classes = limited(config.model, learner, schema)
     if learned is not None:
         learner.load_state(learned)
+    check_able(config, learner)
+    check_drift(config, schema)
     spec = ShardSpec(
-        name=config.name,
-        model=learner_type(config.model, defaults),
-        schema=schema,
-        id_field=config.input.id,
-        label_field=label_field,
-        label_topics=label_topics,
-        predictions=config.predictions_topic,
-        dead_letters=config.dead_letters_topic,
-        predictions_partitions=predictions_partitions,
-        top=config.output.top,
-        explain=explained(config.output.explain, learner, config.model),
-        largest_dead_letter=largest_dead_letter,
-        number=number,
-        max_pending=config.labels.max_pending,
-        max_pending_bytes=config.labels.max_pending_bytes,
-        horizon=config.labels.horizon_ms,
-        max_classes=classes,
-        defaults=defaults,
-        missing=config.values.texts,
-        keep_bad=config.values.on_bad_value == "missing",
-        corrections=correcting(config.labels.corrections, learner),
-        silence=config.labels.meaning_of_silence,
-        reporter_field=config.labels.reporter,
-        reporters=None if config.labels.reporter is None else config.reporters.rules,
-        max_dead_letter_ratio=config.output.max_dead_letter_ratio,
-        version=version("headwater"),
-        decision=config.decision.rule,
-        budget=config.decision.budget,
-        window=config.telemetry.window,
-        trusted=trusted(config),
-        drift=watched(config, schema),
-        wire=wire,
-        reader_schema=config.input.reader_schema,
-        mail_field=config.input.mail_field(wire),
-        parser=config.parser,
-        predictions_schema=predictions_schema,
-        cloudevents=config.output.cloudevents,
-        imported=imported,
-        mixes=0 if config.scale.mix is None else config.scale.shards,
-        max_rows=0 if wire_format(wire).rows is None else config.commit.usual_records,
+        config,
+        schema,
+        learner_type(config.model, defaults),
+        OutputShape.of(config) if outputs is None else outputs,
+        config.input.format if wire is None else wire,
+        number,
+        classes,
+        defaults,
+        trusted(config),
+        imported,
     )
     return Shard(spec, learner)
 
 
-def _learner(
-    config: Config, schema: Schema, defaults: Defaults, number: int
-) -> tuple[Learner, int]:
-    """The empty learner, and how many classes it may have."""
-    learner = build_model(config, defaults, number)
-    check_fields(config.model, schema)
-    return learner, limited(config.model, learner, schema)
+def check_drift(config: Config, schema: Schema) -> None:
+    """ConfigError if a feature of [drift] is not numeric."""
+    try:
+        config.drift.of(schema)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def with_settings(
@@ -117,9 +104,39 @@ def with_settings(
     return own
 
 
-def watched(config: Config, schema: Schema) -> DriftRule:
-    """The [drift] rule of the configuration. ConfigError if a feature of it is not numeric."""
-    try:
-        return config.drift.of(schema)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+def let_wait(shard: Shard, other: Shard, batch: Batch, time: int) -> None:
+    """Have the records of a batch wait in a shard that has processed nothing.
+
+    Parameters
+    ----------
+    shard, other
+        Two equal shards, except that the other one has no horizon and no bounds of what waits. It
+        must not be used afterwards.
+    batch
+        The records, in the order of their times.
+    time
+        The stream time in ms at which the shard continues. Records of the batch may be later: a
+        history may have labels of a later time than its observations, or of an earlier one.
+
+    Notes
+    -----
+    Counters and scores begin with the records of the service, so only what waits is taken over, and
+    what a record of the batch has taught by its counterpart.
+    """
+    other.process(batch, int(batch.timestamps.max()))
+    empty, used = _parts(shard.to_state()), _parts(other.to_state())
+    header = {**empty["shard"].header, "stream_time": time}
+    machine, processed = _parts(empty["machine"]), _parts(used["machine"])
+    counted = {name: machine["join"].header[name] for name in ("outcomes", "account")}
+    join = {**processed["join"].header, **counted, "time": time}
+    machine["join"] = State(join, processed["join"].arrays)
+    machine["learner"] = processed["learner"]
+    rows = dict(processed["waiting"].arrays)
+    rows["predicted"] = np.full_like(rows["predicted"], -1)
+    rows |= {name: np.zeros_like(rows[name]) for name in ("proba", "prior", "squares")}
+    machine["waiting"] = State(processed["waiting"].header, rows)
+    shard.load_state(State.join({**empty, "shard": State(header), "machine": State.join(machine)}))
+
+
+def _parts(state: State) -> dict[str, State]:
+    return {name: state.nested(name) for name in state.header}

@@ -1,9 +1,14 @@
-"""The records of a batch: as the join keeps one, and which of them are observations or skipped."""
+"""A commit as a shard processes it: its records, what is journaled of it, and its pieces.
+
+Rule: the digest of a commit does not depend on the pieces in which it is processed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,13 +19,21 @@ from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.account import FieldTally
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonObservations
+from consumers.shard.spec import OutputShape
+from stream.data.schema import Label
+from stream.evaluate.quality import Quality
+from stream.evaluate.result import Result, joined
 from stream.join.events import Integers
 
 __all__ = [
     "NOTHING",
+    "PRESENT",
+    "Commit",
+    "EarlierPieces",
     "Explained",
     "RecordPlace",
     "Skip",
+    "digest",
     "given_back",
     "kept",
     "of_rows",
@@ -44,6 +57,41 @@ class Explained(NamedTuple):
 
 
 NOTHING = Explained()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What the journal has of a commit, without its records and its clock, and what an audit asks
+    for.
+
+    Parameters
+    ----------
+    skips
+        Records (topic, partition, offset, reason) that become dead letters unprocessed.
+    max_dead_letter_ratio
+        The limit of the breaker; None: the configured one.
+    drift
+        The drift rule from this commit on; None: the present one.
+    outputs
+        The settings of outputs; None: the configured ones.
+    against
+        Which records were decided against silence when they were published; None: by this model.
+    max_rows
+        The largest number of rows of a message; 0: the configured one.
+    explain
+        Which predictions are explained, in addition to `[output] explain`.
+    """
+
+    skips: Sequence[Skip] = ()
+    max_dead_letter_ratio: float | None = None
+    drift: dict[str, Any] | None = None
+    outputs: OutputShape | None = None
+    against: NDArray[np.bool_] | None = None
+    max_rows: int = 0
+    explain: Explained = NOTHING
+
+
+PRESENT = Commit()  # as configured
 
 
 def kept(batch: Batch, i: int) -> bytes:
@@ -139,3 +187,56 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
             why = "a child process died each time it processed this record"
             out[at] = RecordError(reason, why)  # type: ignore[arg-type]
     return out
+
+
+@dataclass(slots=True)
+class EarlierPieces:
+    """The results of earlier pieces of a commit that is processed in several pieces.
+
+    Parameters
+    ----------
+    parts
+        Their results.
+    events
+        How many events they had.
+    last
+        Whether the next piece is the last one, whose outcome has the digest of all pieces.
+    """
+
+    parts: list[Result] = field(default_factory=list)
+    events: int = 0
+    last: bool = True
+
+    def add(self, result: Result, events: int) -> list[Result]:
+        """Add the result of one piece. Returns those of all pieces so far."""
+        alarms = [alarm._replace(at=alarm.at + self.events) for alarm in result.alarms]
+        self.parts.append(replace(result, alarms=alarms, explanations=None))
+        self.events += events
+        return self.parts
+
+
+def digest(parts: Sequence[Result], labels: Iterable[Label], scored: Iterable[Quality]) -> bytes:
+    """Eight bytes of the predictions of all pieces and of the scores after them.
+
+    Parameters
+    ----------
+    parts
+        The results of the pieces.
+    labels
+        The labels that were learned so far.
+    scored
+        The scores of the models.
+    """
+    result = parts[0] if len(parts) == 1 else joined(list(parts), list(labels))
+    made = result.predictions
+    hashed = blake2b(digest_size=8)
+    for part in (made.proba, made.known, result.predicted, result.learned_before):
+        hashed.update(part.tobytes())
+    if result.verdicts is not None:
+        hashed.update(result.verdicts.flagged.tobytes())
+        hashed.update(result.verdicts.unsure.tobytes())
+    for quality in scored:
+        hashed.update(quality.bits())
+    for alarm in result.alarms:
+        hashed.update(repr(tuple(alarm)).encode())
+    return hashed.digest()

@@ -39,6 +39,10 @@ class DriftAlarms:
         drift = self._machine.drift
         return DriftRule() if drift is None else drift.rule
 
+    def change(self, rule: DriftRule) -> dict[str, Any] | None:
+        """The rule to journal, so that it is watched; None if it is already."""
+        return None if self.rule == rule else rule.to_json()
+
     def watch(self, rule: Mapping[str, Any]) -> None:
         """Monitor by this journaled rule. A new rule starts with empty detectors.
 

@@ -163,7 +163,7 @@ def _learner(made: Any, path: str, several: bool, trust_pickle: bool) -> Learner
         what = f"a {type(made).__name__}" if isinstance(made, base.Base) else shown(made)
         raise SchemaError(f"{path} returned {what}, which is no classifier; {EXPECTED}")
     if several:
-        from stream.compat.one_vs_rest import one_vs_rest  # with much of river, and so of scipy
+        from stream.compat.transformers import one_vs_rest  # with much of river, and so of scipy
 
         made = one_vs_rest(made)
     return RiverClassifier(made, trust_pickle, _described(made))

@@ -23,8 +23,13 @@ from consumers.config.auto import (
     learner_type,
     resolved,
 )
-from consumers.config.bins import BinsConfig
-from consumers.config.learner import PYTHON, ChallengerConfig, LearnerConfig, ModelConfig
+from consumers.config.learner import (
+    PYTHON,
+    BinsConfig,
+    ChallengerConfig,
+    LearnerConfig,
+    ModelConfig,
+)
 from consumers.config.load import message
 from consumers.shard.factory import made_by_code
 from stream.compat import RIVER, RiverClassifier, build_river
@@ -40,10 +45,9 @@ __all__ = [
     "build",
     "build_model",
     "challenging",
+    "check_able",
     "check_fields",
-    "correcting",
     "explainable",
-    "explained",
     "limited",
     "mixed",
     "mixing_types",
@@ -350,35 +354,23 @@ def explainable(learner: Learner) -> bool:
     return type(learner).explain_rows is not Learner.explain_rows
 
 
-def explained(shares: int, learner: Learner, model: ModelConfig) -> int:
-    """`[output] explain`, if the learner of `model` supports it.
+def check_able(config: Config, learner: Learner) -> None:
+    """Check that a learner can explain and unlearn, where the configuration asks for it.
 
     Raises
     ------
     ConfigError
-        The learner cannot explain a prediction by features.
+        It cannot.
     """
-    if shares and not explainable(learner):
+    if config.output.explain and not explainable(learner):
         raise ConfigError(
-            f"[output] explain: {model.type} cannot explain predictions; remove explain"
+            f"[output] explain: {config.model.type} cannot explain predictions; remove explain"
         )
-    return shares
-
-
-def correcting(corrections: bool, learner: Learner) -> bool:
-    """`[labels] corrections`, if the learner can unlearn a label.
-
-    Raises
-    ------
-    ConfigError
-        The learner cannot unlearn a label.
-    """
-    if corrections and not learner.can_correct:
+    if config.labels.corrections and not learner.can_correct:
         raise ConfigError(
             f"[labels] corrections: {_name(learner)} cannot unlearn a label; remove "
             "corrections, or choose a model that can, such as auto"
         )
-    return corrections
 
 
 def _name(learner: Learner) -> str:
@@ -403,7 +395,7 @@ def two_classes_only(learner: Learner) -> list[str]:
     models = [part.model for part in learner.with_parts() if isinstance(part, RiverClassifier)]
     if not models:
         return []
-    from stream.compat.one_vs_rest import OneVsRest
+    from stream.compat.transformers import OneVsRest
 
     last = [getattr(model, "_last_step", model) for model in models]
     return [type(model.classifier).__name__ for model in last if isinstance(model, OneVsRest)]

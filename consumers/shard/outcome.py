@@ -1,22 +1,22 @@
-"""The settings of a shard, and the outcome of a batch: the records to write.
+"""The outcome of a batch: the records to write, and why a label is a dead letter.
 
 Nothing here depends on the wall clock, so a repeated batch gives the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
-from consumers.base.missing import MISSING
 from consumers.base.records import (
     Batch,
     Header,
@@ -26,48 +26,28 @@ from consumers.base.records import (
     Record,
 )
 from consumers.codecs.account import FieldTally
-from consumers.codecs.format import Document
-from consumers.codecs.framing import FramedDocuments
-from consumers.codecs.json import (
-    JsonLabels,
-    JsonObservations,
-)
-from consumers.codecs.mail_field import MailField
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
-from consumers.codecs.raw import JsonDocuments, RawDocuments, reading, refused
 from consumers.codecs.registry import prediction_writer, wire_format
-from consumers.codecs.rows import ByRow
-from consumers.codecs.schemas import SchemaBook
-from consumers.config.auto import DEFAULTS, Defaults
-from consumers.config.learner import Trust
-from consumers.mail.later import ignored_in
 from consumers.shard.batches import record_of
-from consumers.shard.cloudevents import event_headers
+from consumers.shard.spec import ShardSpec
 from consumers.shard.views import DriftAlarm, Promoted
-from stream.data.schema import Label, Schema
-from stream.decision import BayesDecision, Budget, Decisions
+from stream.data.schema import LONGEST_LABEL, Label
+from stream.decision import Decisions
 from stream.decision.budget import decisions
-from stream.drift import DriftRule
+from stream.errors import Reason
 from stream.evaluate.progressive import Result
-from stream.evaluate.quality import LAST
-from stream.join.join import DAY_MS, UNBOUNDED, LabelJoin
-from stream.join.reported import ReportedJoin
-from stream.join.reporters import ReporterRules
-from stream.join.silence import Silence
+from stream.join.correction_rate import LABELS_PER_CORRECTION, MOST_CORRECTIONS
 
-NOBODY = Trust()
+__all__ = ["BadRecord", "EarlyLabel", "Outcome", "event_headers", "refusal"]
 
-__all__ = [
-    "EarlyLabel",
-    "Outcome",
-    "OutputShape",
-    "ShardSpec",
-]
-
-PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
-CLASS_BYTES = 32  # per class: posteriors, and arrays to sort and score them
-PAIR_BYTES = 64  # per label or feature in a prediction, without its name
+SHOWN = 60  # characters of a label
+KINDS = {
+    str: f"text of at most {LONGEST_LABEL} characters",
+    int: "a 64-bit integer",
+    bool: "a truth value",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EarlyLabel(NamedTuple):
@@ -85,291 +65,6 @@ class BadRecord(NamedTuple):
     record: Record
     error: RecordError
     row: int | None = None
-
-
-class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The settings that decide bytes and topic of outputs, except those that the model depends on.
-
-    The configuration may change them at any start, so each change is journaled. `cut` is how many
-    bytes of the original record a dead letter keeps at most, `version` the version of the code,
-    `losses` and `reject` are those of [decision], `budget` has label and rate of its
-    `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `flagged_from`
-    its `min_probability`, `schema` is the id of the registered schema of predictions, and with
-    `events` predictions have the headers of CloudEvents.
-    """
-
-    predictions: str
-    dead_letters: str
-    partitions: int
-    top: int
-    version: str = ""
-    explain: int = 0
-    cut: int | None = None
-    losses: dict[str, dict[str, float]] | None = None
-    reject: float | None = None
-    budget: tuple[str, float] | None = None
-    schema: int = 0
-    events: bool = False
-    doubt: tuple[int, float | None] | None = None
-    flagged_from: float = 0.0
-
-    @property
-    def text(self) -> bytes:
-        """The settings in one line, for comparison: the order of losses counts."""
-        return msgspec.json.encode(self)
-
-    @property
-    def rule(self) -> Budget | None:
-        """The budget of false positives; None without one."""
-        if self.budget is None:
-            return None
-        return Budget(*self.budget, *(self.doubt or (0, None)), self.flagged_from)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSpec:
-    """The settings of a shard.
-
-    Parameters
-    ----------
-    name, model, number
-        The service, the model's type, the shard's number.
-    schema
-        The features.
-    id_field, label_field
-        Fields of an observation.
-    label_topics
-        Topics whose records are labels.
-    predictions, dead_letters
-        Output topics.
-    predictions_partitions
-        How many partitions the predictions topic has.
-    top
-        How many classes a prediction shows.
-    explain
-        How many features a prediction explains; 0: no explanation.
-    largest_dead_letter
-        Bytes of the original record that a dead letter keeps at most; None: all.
-    max_pending, max_pending_bytes, horizon, max_classes, corrections, silence
-        Parameters of the join.
-    reporter_field, reporters
-        The field of a label record that names its reporter, and the settings about reporters;
-        None: all labels count alike.
-    defaults
-        Those with which the journal began.
-    missing
-        Texts that mean "no value" in a numeric or binary field.
-    keep_bad
-        Whether a value that cannot be used is taken as missing.
-    max_dead_letter_ratio
-        Limit of the breaker.
-    version
-        Version of the code, for the headers of dead letters.
-    decision
-        The decision rule; None: no decisions.
-    budget
-        The budget of false positives; None: no budget. `decision` is None then.
-    window
-        Recent scores cover this many records.
-    trusted
-        Challengers whose state may be loaded from a pickle, or whose code may be imported.
-    drift
-        The drift rule.
-    wire
-        The wire format of all records.
-    reader_schema
-        The schema to which observations are converted; None: each keeps its own.
-    mail_field
-        The field of a JSON observation that holds a mail in base64.
-    parser
-        Name to version of what parses the records; empty if nothing does.
-    predictions_schema
-        The id of the registered schema of predictions; 0: the format has none.
-    cloudevents
-        Whether predictions have the headers of CloudEvents.
-    imported
-        Where the model comes from with which it began, and how many labels it had learned; empty:
-        it began with an empty one.
-    mixes
-        How many shards mix what they have learned; 0: each learns alone.
-    max_rows
-        How many rows a message has at most, if the wire format has such messages.
-    """
-
-    name: str
-    model: str
-    schema: Schema
-    id_field: str
-    label_field: str | None
-    label_topics: Collection[str]
-    predictions: str
-    dead_letters: str
-    predictions_partitions: int = 1
-    number: int = 0
-    top: int = 10
-    explain: int = 0
-    largest_dead_letter: int | None = None
-    max_pending: int = 100_000
-    max_pending_bytes: int = UNBOUNDED
-    horizon: int = 7 * DAY_MS
-    max_classes: int = 256
-    corrections: bool = False
-    silence: Silence | None = None
-    reporter_field: str | None = None
-    reporters: ReporterRules | None = None
-    defaults: Defaults = DEFAULTS
-    missing: Collection[str] = MISSING
-    keep_bad: bool = False
-    max_dead_letter_ratio: float = 1.0
-    version: str = ""
-    decision: BayesDecision | None = None
-    budget: Budget | None = None
-    window: int = LAST
-    trusted: Trust = NOBODY
-    drift: DriftRule = field(default_factory=DriftRule)
-    wire: str = "json"
-    reader_schema: str | None = None
-    mail_field: str | None = None
-    parser: Mapping[str, str] = field(default_factory=dict)
-    predictions_schema: int = 0
-    cloudevents: bool = False
-    imported: tuple[str, int] = ("", 0)
-    max_rows: int = 0
-    mixes: int = 0
-
-    def decoder(self, schemas: SchemaBook | None = None) -> JsonObservations:
-        """A decoder of observations: in the wire format with these schemas, or without schemas in
-        the JSON of requests and files."""
-        identified = None if schemas is None else wire_format(self.wire).identified
-        return self._decoder(self._observations(schemas), identified)
-
-    def by_row(self, labels: JsonLabels) -> ByRow:
-        """Makes records of the rows of messages, if the wire format has such messages."""
-        rows = wire_format(self.wire).rows
-        reader = None if rows is None else rows.reader(self._decoder(lambda document: document))
-        return ByRow(reader, labels, self.label_topics, self.schema)
-
-    def _decoder(
-        self,
-        documents: Callable[[Any], Document] | None,
-        identified: Callable[[bytes], str] | None = None,
-    ) -> JsonObservations:
-        return JsonObservations(
-            self.schema,
-            self.id_field,
-            self.label_field,
-            self.missing,
-            keep=self.keep_bad,
-            documents=documents,
-            identified=identified,
-            closed=wire_format(self.wire).fields is not None or self.mail_field is not None,
-        )
-
-    def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
-        """A decoder of label records in the wire format, with these schemas."""
-        return JsonLabels(self._documents(schemas, None), self.reporter_field)
-
-    def join(self) -> LabelJoin:
-        """The empty join."""
-        bounds = (
-            self.max_pending,
-            self.horizon,
-            self.max_classes,
-            self.corrections,
-            self.max_pending_bytes,
-            self.silence,
-        )
-        if self.reporters is None:
-            return LabelJoin(*bounds)
-        return ReportedJoin(self.reporters, *bounds)
-
-    def _observations(
-        self, schemas: SchemaBook | None
-    ) -> Callable[[bytes | None], Document] | None:
-        wire = wire_format(self.wire)
-        parsed = wire_format("mail") if self.mail_field is not None else wire
-        if self.parser and (refuse := refused(self.parser, parsed.versions())) is not None:
-            return refuse
-        if self.mail_field is not None:
-            return MailField(self.mail_field, ignored_in(self.parser))
-        if wire.fields is None:
-            return self._documents(schemas, self.reader_schema)
-        wire = reading(wire, self.parser)
-        return JsonDocuments(wire) if schemas is None else RawDocuments(wire)
-
-    def _documents(
-        self, schemas: SchemaBook | None, reader_schema: str | None
-    ) -> FramedDocuments | None:
-        wire = wire_format(self.wire)
-        if schemas is None or not wire.schema_type:
-            return None
-        return FramedDocuments(wire, schemas, reader_schema)
-
-    @property
-    def shape(self) -> OutputShape:
-        """The present settings of outputs."""
-        rule = self.decision
-        return OutputShape(
-            self.predictions,
-            self.dead_letters,
-            self.predictions_partitions,
-            self.top,
-            self.version,
-            self.explain,
-            self.largest_dead_letter,
-            None if rule is None else msgspec.to_builtins(rule.losses, str_keys=True),
-            None if rule is None else rule.reject_loss,
-            None if self.budget is None else (self.budget.label, float(self.budget.rate)),
-            self.predictions_schema,
-            self.cloudevents,
-            _doubt(self.budget),
-            0.0 if self.budget is None else float(self.budget.min_probability),
-        )
-
-    def prediction_bytes(self, labels: Sequence[Label], models: int) -> int:
-        """Largest size of a prediction by so many models, in memory or on the wire, without texts
-        of its own record."""
-        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * models
-        if labels:
-            longest = max(len(str(label).encode()) for label in labels)
-            each += min(self.top, len(labels)) * (longest + PAIR_BYTES)
-        if self.explain:  # a token is a text of its own record, so it is not counted
-            longest = max((len(f.name.encode()) for f in self.schema.fields), default=0)
-            each += self.explain * (longest + PAIR_BYTES)
-        return each
-
-    def shaped(self, shape: OutputShape | None) -> ShardSpec:
-        """The same settings with outputs of this shape; None: the present shape.
-
-        A limit for dead letters that the topic has since required always applies.
-        """
-        if shape is None:
-            return self
-        rule = None
-        if shape.losses is not None or shape.reject is not None:
-            losses = cast("Mapping[Label, Mapping[Label, float]] | None", shape.losses)
-            rule = BayesDecision(losses, shape.reject)
-        cut = shape.cut if self.largest_dead_letter is None else self.largest_dead_letter
-        return replace(
-            self,
-            predictions=shape.predictions,
-            dead_letters=shape.dead_letters,
-            predictions_partitions=shape.partitions,
-            top=shape.top,
-            version=shape.version,
-            explain=shape.explain,
-            largest_dead_letter=cut,
-            decision=rule,
-            budget=shape.rule,
-            predictions_schema=shape.schema,
-            cloudevents=shape.events,
-        )
-
-
-def _doubt(budget: Budget | None) -> tuple[int, float | None] | None:
-    """`min_learned` and `unsure`; None for the defaults."""
-    doubt = None if budget is None else (budget.min_learned, budget.unsure)
-    return None if doubt == (0, None) else doubt
 
 
 @dataclass(slots=True)
@@ -402,8 +97,8 @@ class Outcome:
         Refused early labels, with their records. They become dead letters too.
     now
         The journaled clock in ms. No output has a later timestamp.
-    fields
-        How often each field was used; None if that was not counted.
+    tally
+        Counts how often each field was used.
     found_bad
         The result of `bad`, which the caller leaves out.
     """
@@ -417,12 +112,12 @@ class Outcome:
     rejected: dict[int, RecordError]
     labels: Mapping[str, int]
     digest: bytes
-    types: Mapping[str, str] = field(default_factory=dict)
-    alarms: Sequence[DriftAlarm] = ()
-    promoted: Sequence[Promoted] = ()
-    early: Sequence[EarlyLabel] = ()
-    now: int = UNBOUNDED
-    fields: FieldTally | None = None
+    types: Mapping[str, str]
+    alarms: Sequence[DriftAlarm]
+    promoted: Sequence[Promoted]
+    early: Sequence[EarlyLabel]
+    now: int
+    tally: Callable[[], FieldTally]
     found_bad: list[BadRecord] | None = None
 
     @property
@@ -442,14 +137,18 @@ class Outcome:
 
         By columns where possible, which gives the bytes of `one_by_one`.
         """
-        spec = self.spec
-        as_json = prediction_writer(spec.wire, spec.predictions_schema) is None
-        plain = as_json and not spec.explain and not spec.cloudevents
-        return self._in_columns() if plain and len(self.ids) else list(self.one_by_one())
+        if not len(self.ids):
+            return []
+        wire, outputs = self.spec.wire, self.spec.outputs
+        as_json = prediction_writer(wire, outputs.schema) is None
+        plain = as_json and not outputs.explain and not outputs.events
+        return self._in_columns() if plain else list(self.one_by_one())
 
     def _in_columns(self) -> OutgoingColumns:
         batch, spec, observed = self.batch, self.spec, self.observed
+        outputs = spec.outputs
         source, times = batch.source[observed], batch.timestamps[observed]
+        decides = spec.decision is not None or spec.budget is not None
         data, lengths = encoded_block(
             PredictionBlock(
                 self._models(),
@@ -462,19 +161,20 @@ class Outcome:
                 batch.offsets[observed],
                 None if batch.index is None else batch.index[observed],
                 times,
-                spec.top,
-                self._decided(),
+                outputs.top,
+                self._decided() if decides else None,
             )
         )
         sizes = lengths.sum(axis=1)
         starts, times = sizes.cumsum() - sizes, np.minimum(times, self.now)
         numbers = np.array([p.number for p in batch.partitions], dtype=np.int64)
-        to = numbers[source] % spec.predictions_partitions
-        return OutgoingColumns(spec.predictions, data, starts, lengths, times, to)
+        to = numbers[source] % outputs.partitions
+        return OutgoingColumns(outputs.predictions, data, starts, lengths, times, to)
 
     def one_by_one(self) -> Iterator[Outgoing]:
         """The prediction records, encoded one by one: the slow, obvious implementation."""
         spec, batch, all_made = self.spec, self.batch, self.result.predictions
+        name, outputs, to = spec.config.name, spec.outputs, spec.outputs.predictions
         n, classes = len(self.observed), all_made.classes
         decided, headers = self._decided(), tuple[Header, ...]()
         content = wire_format(spec.wire).content_type
@@ -482,14 +182,14 @@ class Outcome:
             self._encoders(),
             self.ids,
             self.result.predicted.tolist(),
-            all_made.ranked(spec.top),
+            all_made.ranked(outputs.top),
             (self.result.learned_before + self.learned_before).tolist(),
             batch.source[self.observed].tolist(),
             batch.offsets[self.observed].tolist(),
             batch.rows(self.observed),
             batch.timestamps[self.observed].tolist(),
             [None] * n if decided is None else decided.done(),
-            (self.result.explanations if spec.explain else None) or [None] * n,
+            (self.result.explanations if outputs.explain else None) or [None] * n,
             strict=True,
         )
         for encoder, id_, predicted, ranked, learned, source, offset, row, ts, made, why in columns:
@@ -497,10 +197,10 @@ class Outcome:
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
             value = encoder.encode(id_, best, ranked, learned, place, ts, made, why, row)
-            out = number % spec.predictions_partitions
-            if spec.cloudevents:
-                headers = event_headers(spec.name, (*place, row), id_, ts, content)
-            yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), headers, out)
+            out = number % outputs.partitions
+            if outputs.events:
+                headers = event_headers(name, (*place, row), id_, ts, content)
+            yield Outgoing(to, id_.encode(), value, min(ts, self.now), headers, out)
 
     def _decided(self) -> Decisions | None:
         """The decisions; None without decisions."""
@@ -514,16 +214,16 @@ class Outcome:
         """From which prediction on a model made them; its name and type."""
         spec = self.spec
         return [
-            (at, (name, self.types[name]) if name else (spec.name, spec.model))
+            (at, (name, self.types[name]) if name else (spec.config.name, spec.model))
             for at, name in self.result.champions or [(0, "")]
         ]
 
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""
         spec, n, models = self.spec, len(self.observed), self._models()
-        write = prediction_writer(spec.wire, spec.predictions_schema)
+        write = prediction_writer(spec.wire, spec.outputs.schema)
         for (at, model), (end, _) in pairwise([*models, (n, ("", ""))]):
-            yield from repeat(PredictionEncoder(*model, spec.explain, write), end - at)
+            yield from repeat(PredictionEncoder(*model, spec.outputs.explain, write), end - at)
 
     def bad(self) -> Sequence[BadRecord]:
         """The records that are dead letters, in order, with the reason."""
@@ -540,6 +240,7 @@ class Outcome:
 
     def dead_letters(self) -> Iterator[Outgoing]:
         """The dead letters: the original bytes, with reason and source in the headers."""
+        outputs = self.spec.outputs
         for record, error, row in self.bad():
             headers: tuple[Header, ...] = (
                 ("reason", error.reason.encode()),
@@ -547,15 +248,15 @@ class Outcome:
                 ("topic", record.topic.encode()),
                 ("partition", str(record.partition).encode()),
                 ("offset", str(record.offset).encode()),
-                ("version", self.spec.version.encode()),
+                ("version", outputs.version.encode()),
             )
             if row is not None:
                 headers = (*headers, ("index", str(row).encode()))
-            value, limit = record.value, self.spec.largest_dead_letter
+            value, limit = record.value, outputs.cut
             if value is not None and limit is not None and len(value) > limit:
                 headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
                 value = value[:limit]
-            to = self.spec.dead_letters
+            to = outputs.dead_letters
             yield Outgoing(to, record.key, value, min(record.timestamp, self.now), headers, 0)
 
     def ahead(self) -> list[tuple[Partition, int, int]]:
@@ -572,3 +273,109 @@ class Outcome:
             for r, _, _ in self.bad()
             if r.timestamp > self.now
         ]
+
+
+def event_headers(
+    name: str, place: tuple[str, int, int, int | None], id_: str, ts: int, content_type: str
+) -> tuple[Header, ...]:
+    """The headers of CloudEvents 1.0 in binary mode for one prediction.
+
+    Source and id together name an event. The id is the place of the observation, so a prediction
+    that is written again is the same event.
+
+    Parameters
+    ----------
+    name
+        The service.
+    place
+        Topic, partition and offset of the observation, and the index of its row or None.
+    id_
+        Its id.
+    ts
+        Its timestamp in ms. One that is no date is left out.
+    content_type
+        The media type of the value.
+
+    Examples
+    --------
+    >>> place, media = ("visits", 0, 7, None), "application/json"
+    >>> headers = event_headers("shop", place, "42", 1_795_260_104_702, media)
+    >>> for header, value in headers:
+    ...     print(header, value.decode())
+    ce_specversion 1.0
+    ce_type headwater.prediction
+    ce_source /headwater/shop
+    ce_id visits:0:7
+    ce_subject 42
+    content-type application/json
+    ce_time 2026-11-21T11:21:44.702+00:00
+    """
+    at = ":".join(str(part) for part in place if part is not None)
+    headers = (
+        ("ce_specversion", b"1.0"),
+        ("ce_type", b"headwater.prediction"),
+        ("ce_source", f"/headwater/{name}".encode()),
+        ("ce_id", at.encode()),
+        ("ce_subject", id_.encode()),
+        ("content-type", content_type.encode()),
+    )
+    try:
+        time = (_EPOCH + timedelta(milliseconds=ts)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return headers
+    return (*headers, ("ce_time", time.encode()))
+
+
+def refusal(label: object, reason: Reason, first: Label | None) -> RecordError:
+    """The error that makes a label a dead letter.
+
+    Parameters
+    ----------
+    label, reason
+        The label and the rule that refused it.
+    first
+        The first learned label, which fixed the kind; None if it is not known.
+
+    Examples
+    --------
+    >>> refusal(1, "label_kind", True).detail
+    'expected a truth value, like the first label, got the integer 1'
+    """
+    if reason == "max_classes":
+        why = "exceeds [model] max_classes, or the classes that fit max_state_bytes"
+        return RecordError(reason, f"label {_shown(label)} {why}")
+    if reason == "reporter_rate":
+        return RecordError(
+            reason, "its reporter sent more than [reporters] max_labels_per_hour in this hour"
+        )
+    if reason == "correction_rate":
+        return RecordError(
+            reason,
+            f"{MOST_CORRECTIONS:,} labels are corrected at once, and one more for each "
+            f"{LABELS_PER_CORRECTION} labels learned; send it again later",
+        )
+    if reason != "label_kind":
+        return RecordError(reason, f"label {_shown(label)} was refused")
+    if first is None:
+        expected = "{}, {} or {}, of the kind of the first label".format(*KINDS.values())
+    else:
+        expected = f"{KINDS[type(first)]}, like the first label"
+    return RecordError(reason, f"expected {expected}, got {_described(label)}")
+
+
+def _described(label: object) -> str:
+    kind = type(label)
+    if kind is str:
+        long = f" of {len(label):,} characters" if len(label) > LONGEST_LABEL else ""  # type: ignore[arg-type]
+        return f"the text{long} {_shown(label)}"
+    names = {bool: "the truth value", int: "the integer", float: "the number"}
+    return f"{names.get(kind, 'a ' + kind.__name__ + ',')} {_shown(label)}"
+
+
+def _shown(label: object) -> str:
+    """The label as JSON. A long one is cut."""
+    try:
+        text = repr(label) if isinstance(label, str) else json.dumps(label, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(label)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -7,10 +7,10 @@ record that cannot be decoded becomes a dead letter in the outcome, never an exc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,10 @@ from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy, copied
 from consumers.shard.batches import (
-    NOTHING,
-    Explained,
-    Skip,
+    PRESENT,
+    Commit,
+    EarlierPieces,
+    digest,
     given_back,
     kept,
     of_rows,
@@ -37,9 +38,8 @@ from consumers.shard.batches import (
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
 from consumers.shard.mix import ShardMix
-from consumers.shard.outcome import EarlyLabel, Outcome, OutputShape, ShardSpec
-from consumers.shard.pieces import EarlierPieces, digest
-from consumers.shard.refused import refusal
+from consumers.shard.outcome import EarlyLabel, Outcome, refusal
+from consumers.shard.spec import OutputShape, ShardSpec
 from consumers.shard.views import (
     ChallengerView,
     LabelView,
@@ -64,7 +64,7 @@ from stream.join.reported import ReportedJoin
 from stream.keyed import keys_view
 from stream.learner.base import Learner
 
-__all__ = ["Outcome", "Shard", "ShardSpec"]
+__all__ = ["Outcome", "Shard"]
 
 
 class Shard:
@@ -81,12 +81,16 @@ class Shard:
     def __init__(self, spec: ShardSpec, learner: Learner) -> None:
         self.spec = spec
         join = spec.join()
-        self._breaker = Breaker(spec.max_dead_letter_ratio)
-        like = Rows.empty(spec.schema)
-        self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
+        self._keeps_bad = spec.config.values.on_bad_value == "missing"
+        self._ratio = spec.config.output.max_dead_letter_ratio
+        self._breaker = Breaker(self._ratio)
+        like, window = Rows.empty(spec.schema), spec.config.telemetry.window
+        self._machine = Progressive(learner, join, like, self._breaker, window, spec.decision)
         self._contest = ChampionChallenger(self._machine, like, spec.decision)
         self.mix = ShardMix(self._contest, join)
-        self._challenger_set = ChallengerSet.empty()
+        self._challenger_set, self._types = ChallengerSet.empty(), dict[str, str]()
+        self._hashed = [self._machine.quality]
+        self._outputs: OutputShape | None = None  # by which the machine decides
         self.schemas = SchemaBook()
         self._observations = spec.decoder(self.schemas)
         self._labels = spec.label_decoder(self.schemas)
@@ -96,6 +100,7 @@ class Shard:
         self._bad: Counter[str] = Counter()  # by field
         self._actions: Counter[str] = Counter()
         self._alarms = DriftAlarms(self._machine)
+        self.drift_change = self._alarms.change(spec.drift)  # to journal with the next batch
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
         self.given_up: list[str] = []  # challengers of the snapshot that could not be loaded
@@ -204,17 +209,26 @@ class Shard:
             contest.dismiss(name)
         for name in challenger_set.challengers:
             if name not in contest.names:
-                bounds = (spec.max_classes, spec.corrections, spec.schema, spec.defaults)
-                of = (spec.number, spec.mixes) if spec.mixes else None
+                corrections, scale = spec.config.labels.corrections, spec.config.scale
+                bounds = (spec.max_classes, corrections, spec.schema, spec.defaults)
+                of = None if scale.mix is None else (spec.number, scale.shards)
                 learner = challenger_set.learner(name, spec.trusted, *bounds, of)
                 contest.enroll(name, learner, self._counts["learned"])
         contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
-        self._challenger_set, self.given_up = challenger_set, asked.gone(challenger_set)
+        self._have(challenger_set)
+        self.given_up = asked.gone(challenger_set)
 
-    @property
-    def drift_change(self) -> dict[str, Any] | None:
-        """The drift rule to journal with the next batch; None if it is in use already."""
-        return None if self._alarms.rule == self.spec.drift else self.spec.drift.to_json()
+    def _have(self, challenger_set: ChallengerSet) -> None:
+        """Have these challengers, which are enrolled: their types, and the scores that a digest
+        covers. It leaves out those of code of the user, and of river's models."""
+        self._challenger_set, self._types = challenger_set, challenger_set.types(self.spec.defaults)
+        coded = challenger_set.coded()
+        self._hashed = [
+            each.machine.quality
+            for each in self._contest.contestants()
+            if not each.name
+            or (each.name not in coded and not isinstance(each.machine.learner, RiverClassifier))
+        ]
 
     def records_within(self, max_bytes: int) -> int:
         """How many records fit into one call if predictions may take `max_bytes`."""
@@ -225,17 +239,8 @@ class Shard:
         self,
         batch: Batch,
         now: int,
-        *,
-        skips: Collection[Skip] = (),
-        ratio: float | None = None,
-        drift: Mapping[str, Any] | None = None,
-        before: EarlierPieces | None = None,
-        more: bool = False,
-        shape: OutputShape | None = None,
-        explain: Explained = NOTHING,
-        account: bool = False,
-        against: NDArray[np.bool_] | None = None,
-        max_rows: int = 0,
+        commit: Commit = PRESENT,
+        pieces: EarlierPieces | None = None,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -245,35 +250,32 @@ class Shard:
             Records in order. A message with many rows becomes a record for each row.
         now
             The journaled wall clock in milliseconds.
-        skips
-            Records (topic, partition, offset, reason) that become dead letters unprocessed.
-        ratio
-            The journaled `max_dead_letter_ratio`; None: the configured one.
-        drift
-            The journaled drift rule from this batch on; None: the present one.
-        before
+        commit
+            What else is journaled.
+        pieces
             The earlier pieces, if a commit is processed in several. This piece is added.
-        more
-            Whether another piece follows. The last piece gives the digest of all pieces.
-        shape, explain, account, against, max_rows
-            Shape of outputs (None: as configured); what to explain; whether to count the fields;
-            which records were decided against silence when published (None: by this model); the
-            journaled limit of the rows of a message (0: as configured).
         """
-        self._follow(spec := self.spec.shaped(shape), drift, ratio)
-        batch, passed = self._by_row(batch, skipped(batch, skips), max_rows or spec.max_rows)
-        kind, times = self._labels_in(batch), self._times(batch, now, more)
+        spec, last = self._follow(commit), pieces is None or pieces.last
+        passed = skipped(batch, commit.skips) if commit.skips else {}
+        if self._by_row is not None:
+            batch, passed = self._by_row(batch, passed, commit.max_rows or spec.max_rows)
+        kind, times = self._labels_in(batch), self._times(batch, now, more=not last)
         events, at, (rows, x), rejected = self._decode(batch, kind, times, passed)
         events.origin = lambda event: kept(batch, at[event])
         learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
-        top, features = max(explain.shares, spec.explain), self._alarms.features(x.rows)
-        said, only = of_rows(batch, events.row, at, len(rows), against, explain.only)
+        alarms = None if self._machine.drift is None else self._alarms
+        features = None if alarms is None else alarms.features(x.rows)
+        asked, said, only = commit.explain, None, None
+        if commit.against is not None or asked.only is not None:
+            places = batch, events.row, at, len(rows)
+            said, only = of_rows(*places, commit.against, asked.only)
+        top = max(asked.shares, spec.outputs.explain)
         result = self._contest.process(rows, events, x.rows, features, said, explain=top, only=only)
-        rejected |= self._refused(result, events, at)
-        early = self._early(result, at)
+        rejected |= self._refused(result, events, at) if result.rejected else {}
+        early = self._early(result, at) if result.refused else []
         observed = _observations(events, result)
         self._count(batch, x, int(np.count_nonzero(~kind)), result, rejected, early)
-        (entry := before or EarlierPieces()).add(result, len(events.ids))
+        parts = [result] if pieces is None else pieces.add(result, len(events.ids))
         return Outcome(
             spec,
             batch,
@@ -283,21 +285,27 @@ class Shard:
             learned_before,
             rejected,
             self._machine.join.outcomes - counted,
-            b"" if more else self._digest(entry.parts),
-            self._challenger_set.types(self.spec.defaults),
-            self._alarms.locate(result.alarms, batch, at, events.times),
-            self._promoted(result, batch, at),
+            digest(parts, self._machine.join.labels, self._hashed) if last else b"",
+            self._types,
+            [] if alarms is None else alarms.locate(result.alarms, batch, at, events.times),
+            self._promoted(result, batch, at) if result.promotions else [],
             early,
             now,
-            tally_of(self._observations, batch, kind, passed, x) if account else None,
+            partial(tally_of, self._observations, batch, kind, passed, x),
         )
 
-    def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:
-        """Use the journaled decisions from here on."""
-        if drift is not None:
-            self._alarms.watch(drift)
-        self._machine.decide_by(of.decision, of.budget)
-        self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
+    def _follow(self, commit: Commit) -> ShardSpec:
+        """Use what is journaled of a commit from here on. Returns the settings."""
+        spec = self.spec if commit.outputs is None else self.spec.shaped(commit.outputs)
+        if commit.drift is not None:
+            self._alarms.watch(commit.drift)
+            self.drift_change = self._alarms.change(self.spec.drift)
+        if spec.outputs is not self._outputs:
+            self._machine.decide_by(spec.decision, spec.budget)
+            self._outputs = spec.outputs
+        ratio = commit.max_dead_letter_ratio
+        self._breaker.ratio = self._ratio if ratio is None else ratio
+        return spec
 
     def _refused(self, result: Result, events: Events, at: Sequence[int]) -> dict[int, RecordError]:
         """Index in the batch to why the label of that record is refused."""
@@ -331,7 +339,7 @@ class Shard:
 
     def _promoted(self, result: Result, batch: Batch, at: Sequence[int]) -> list[Promoted]:
         return [
-            Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
+            Promoted(p.name or self.spec.config.name, p.e_value, *batch.place(at[p.event]))
             for p in result.promotions
         ]
 
@@ -340,11 +348,7 @@ class Shard:
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         return np.array(is_label, dtype=bool)[batch.source]
 
-    def _digest(self, parts: Sequence[Result]) -> bytes:
-        coded = self._challenger_set.coded()
-        return digest(parts, self._machine, self._contest, coded)
-
-    def _times(self, batch: Batch, now: int, more: bool) -> NDArray[np.int64]:
+    def _times(self, batch: Batch, now: int, *, more: bool) -> NDArray[np.int64]:
         """The stream time at each record. A timestamp in the future does not change it.
 
         Before the first usable timestamp it is the wall clock. The wall clock becomes the stream
@@ -399,26 +403,22 @@ class Shard:
         rejected: dict[int, RecordError],
         early: list[EarlyLabel],
     ) -> None:
-        self._counts["records"] += len(batch)
-        self._counts["observations"] += observations
-        if x.cut:  # seldom, and the count is a part of the state
-            self._counts["cut_texts"] += x.cut
+        counts = self._counts
+        counts.update(records=len(batch), observations=observations, learned=result.learned)
+        counts.update(predictions=len(result.predictions), cut_texts=x.cut)
         self._bad.update(v.field for k, bad in x.bad.items() if k not in x.rejected for v in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
-        self._counts["predictions"] += len(result.predictions)
-        self._counts["learned"] += result.learned
         if self.spec.decision is not None:
-            made = self.spec.decision.decide_many(result.predictions)
+            acts = self.spec.decision.decide_many(result.predictions)
             known = result.predictions.known > 0  # before the first label there is no decision
-            self._counts["rejected"] += int(np.count_nonzero(made.rejected & known))
-            chosen = np.bincount(made.chosen[made.chosen >= 0], minlength=len(made.actions))
-            for action, n in zip(made.actions, chosen.tolist(), strict=True):
+            counts["rejected"] += int(np.count_nonzero(acts.rejected & known))
+            chosen = np.bincount(acts.chosen[acts.chosen >= 0], minlength=len(acts.actions))
+            for action, n in zip(acts.actions, chosen.tolist(), strict=True):
                 self._actions[named(action)] += n
         self._dead.update(error.reason for error in rejected.values())
         self._dead.update(label.error.reason for label in early)
-        for partition, (_, end, _) in batch.ranges.items():
-            self.positions[partition] = end
+        self.positions |= {partition: end for partition, (_, end, _) in batch.ranges.items()}
 
     def view(self) -> ShardView:
         """A frozen copy for pages and metrics."""
@@ -426,10 +426,10 @@ class Shard:
         table = join.reporters if isinstance(join, ReportedJoin) else None
         everyone = {c.name: c for c in self._contest.contestants()}
         champion = everyone.pop(self.champion)
-        keys = champion.machine.keys
+        keys, named = champion.machine.keys, self._name_and_type(champion.name)
         return ShardView(
-            self.spec.name,
-            self._name_and_type(champion.name)[1],
+            self.spec.config.name,
+            named[1],
             self.spec.number,
             self._counts["observations"],
             self._counts["predictions"],
@@ -444,32 +444,31 @@ class Shard:
             champion.machine.view(),
             dict(self.positions),
             self.stream_time,
-            self._risk_view(champion.risk),
+            None if champion.risk is None else self._risk_view(champion.risk),
             self._breaker.open,
             self._breaker.dead,
             self._label_view(champion.machine),
             self._counts["records"],
-            self._name_and_type(champion.name),
+            named,
             [self._challenger_view(c) for c in everyone.values()],
             self._contest.promotions,
-            self._alarms.view(self.spec.name),
+            None if self._machine.drift is None else self._alarms.view(self.spec.config.name),
             self.learner.expert_weights,
-            bad_values=self._bad_values(),
+            bad_values=self._bad_values() if self._keeps_bad else {},
             mail_faults=faults_of(self._bad) if self.spec.parser else {},
             budget=None if self._machine.budget is None else self._machine.budget.view(),
             imported=self.spec.imported[0],
             reporters=None if table is None else table.view(),
             imported_labels=self.spec.imported[1],
-            mix=self.mix.view(),
+            mix=None if self.spec.config.scale.mix is None else self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
             cut_texts=self._counts["cut_texts"],
         )
 
     def _bad_values(self) -> dict[str, int]:
-        """Declared field to its bad values; empty if they make a dead letter."""
-        fields = self.spec.schema.fields if self.spec.keep_bad else ()
-        return {f.name: self._bad[f.name] for f in fields}
+        """Declared field to the number of its values that were taken as missing."""
+        return {f.name: self._bad[f.name] for f in self.spec.schema.fields}
 
     def _label_view(self, champion: Progressive) -> LabelView:
         join, delays = self._machine.join, self._machine.join.label_delays
@@ -488,12 +487,10 @@ class Shard:
     def _name_and_type(self, name: str) -> tuple[str, str]:
         """Name and type of a model, as predictions show them."""
         if name:
-            return name, self._challenger_set.types(self.spec.defaults)[name]
-        return self.spec.name, self.spec.model
+            return name, self._types[name]
+        return self.spec.config.name, self.spec.model
 
-    def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
-        if risk is None:
-            return None
+    def _risk_view(self, risk: OverallRisk) -> RiskView:
         rejected, actions = self._counts["rejected"], dict(self._actions)
         by_window = dict(zip(windows(risk.window), risk.windows, strict=True))
         return RiskView(risk.value, risk.count, rejected, actions, risk.constant, by_window)
@@ -573,6 +570,7 @@ class Shard:
         saved = state.nested("budget") if "budget" in state.header else None
         self._machine.budget = None if saved is None else FalsePositiveBudget.from_state(saved)
         self._alarms.load_state(state)
+        self.drift_change, self._outputs = self._alarms.change(self.spec.drift), None
         if "schemas" in state.header:
             self.schemas.load(state.nested("schemas").header)
         if "challengers" in state.header:
@@ -586,7 +584,8 @@ class Shard:
         kept = {saved["champion"], *self._contest.eligible, *self.spec.trusted.pickles}
         gone = [*self.given_up, *(n for n in self._challenger_set.pickled() if n not in kept)]
         self._contest.load_state(state.nested("contest"), gone)
-        self._challenger_set, self.given_up = challenger_set.without(gone), gone
+        self._have(challenger_set.without(gone))
+        self.given_up = gone
 
     def fingerprint(self) -> str:
         """SHA-256 of the state. Shards with equal fingerprints are equal, bit for bit."""

@@ -1,4 +1,5 @@
-"""From a shard's state to a model file, and from a file to a learner.
+"""From a shard's state, or the counts of words of another spam filter, to a model file, and from a
+file to a learner.
 
 Rule: a file names its learner, parameters and fields, so no configuration is needed. A file that is
 damaged or cannot be verified gives no model, and a pickle is read only if the caller trusts it.
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError, SnapshotError
@@ -25,6 +27,8 @@ from consumers.config.learner import (
     uses_river,
 )
 from consumers.config.load import message
+from consumers.files.bogofilter import bogofilter_counts
+from consumers.files.file import local_file
 from consumers.journal.records import IdentityRecord, defaults_of
 from consumers.shard.challengers import ChallengerSet, challenger_block
 from consumers.shard.models import build, limited, one_vs_rest
@@ -36,9 +40,20 @@ from stream.data.schema import Field, Label, Schema
 from stream.data.state import State
 from stream.errors import StreamError
 from stream.learner.base import MAX_CLASSES, Learner
+from stream.linear import SpamScorer
 from stream.mix import unmixed
 
-__all__ = ["defaults_in", "extracted", "kind_of", "learned", "load_model", "model_file_of"]
+__all__ = [
+    "Counted",
+    "defaults_in",
+    "extracted",
+    "kind_of",
+    "learned",
+    "load_model",
+    "model_file_of",
+    "of_bogofilter",
+]
+
 
 LONGEST = 500  # characters of a message about values in a file
 
@@ -301,3 +316,49 @@ def kind_of(labels: list[Label]) -> str:
     """
     kinds = {bool: "boolean", int: "integer", str: "text"}
     return kinds[type(labels[0])] if labels else ""
+
+
+BODY = "text"  # the field that has the words of the body, if there are several of texts
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A model file, its words, and those that were left out: of no field, or not one token."""
+
+    data: bytes
+    words: int
+    left_out: int
+
+
+def of_bogofilter(config: Config, path: Path) -> Counted:
+    """The configured scorer with the counts of a dump, as `bogoutil -d wordlist.db` writes it.
+
+    Raises
+    ------
+    ConfigError
+        The model is not `spam`, its fields are not declared, or the file is no dump.
+    """
+    learner, schema = build(config.model, Defaults()), config.declared_schema
+    if not isinstance(learner, SpamScorer):
+        raise ConfigError(f'--bogofilter needs [model] type = "spam", got {config.model.type!r}')
+    if schema is None:
+        raise ConfigError("--bogofilter needs the fields of the records; write [features]")
+    limited(config.model, learner, schema)
+    given = bogofilter_counts(local_file(path), text=_body(schema))
+    found = learner.learn_counts(given.words, given.records)
+    source = {
+        "service": "bogofilter",
+        "shard": 0,
+        "model": path.name,
+        "position": 0,
+        "learned": int(sum(given.records.values())),
+    }
+    data = model_file_of(config, schema, learner, source)
+    left_out = given.left_out + found["left_out"] + found["refused"]
+    return Counted(data, found["learned"], left_out)
+
+
+def _body(schema: Schema) -> str:
+    texts = schema.text
+    if BODY in texts or len(texts) != 1:
+        return BODY
+    return texts[0]

@@ -1,9 +1,9 @@
 """The snapshots of one shard: one directory per journal, one file per journal position.
 
 A snapshot is verified when it is read. After each write, snapshots past their retention are
-removed. With `[snapshots] copy_to` each snapshot is also copied there, and a host without valid
-snapshots of its own starts from a copy. One thread writes. The processing loop waits only while the
-state is copied.
+removed: the newest stay, and one per day of the journaled clock. With `[snapshots] copy_to` each
+snapshot is also copied there, and a host without valid snapshots of its own starts from a copy. One
+thread writes. The processing loop waits only while the state is copied.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,11 +30,50 @@ from consumers.snapshots.format import (
 from consumers.snapshots.key_files import KeyReader
 from consumers.snapshots.keyed import stored_point
 from consumers.snapshots.places import Directory, Place, Remote
-from consumers.snapshots.retention import kept
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
+__all__ = [
+    "CopyError",
+    "SnapshotStore",
+    "SnapshotWriter",
+    "home",
+    "kept",
+    "open_store",
+    "read",
+]
+
+
+_DAY_MS = 86_400_000
+
+
+def kept(found: Mapping[int, int | None], keep: int, retention_ms: int) -> set[int]:
+    """Positions of the snapshots to keep.
+
+    Parameters
+    ----------
+    found
+        Position to journaled clock in ms; None if the file does not contain one.
+    keep
+        How many of the newest are always kept.
+    retention_ms
+        The newest of each day is kept while it is at most this much older than the newest of all.
+
+    Examples
+    --------
+    >>> hour, day = 3_600_000, 86_400_000
+    >>> found = {1: 0, 2: hour, 3: day, 4: day + hour, 5: 2 * day, 6: 2 * day + hour}
+    >>> sorted(kept(found, 1, 7 * day)), sorted(kept(found, 2, day))
+    ([2, 4, 6], [4, 5, 6])
+    """
+    stay = set(sorted(found)[-keep:])
+    clocks = {position: clock for position, clock in found.items() if clock is not None}
+    if not clocks:
+        return stay
+    oldest = clocks[max(clocks)] - retention_ms
+    newest_of_day = {clocks[p] // _DAY_MS: p for p in sorted(clocks) if clocks[p] >= oldest}
+    return stay | set(newest_of_day.values())
+
 
 WEEK_MS = 7 * 86_400_000
 LARGEST_PEEK = 64 * 2**20  # bytes of a header; a damaged one may claim any size

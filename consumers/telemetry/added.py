@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from consumers.codecs.account import FieldAccount
 from consumers.shard.views import Committed, ShardView
-from consumers.telemetry.guessing import GuessMonitor
+from consumers.telemetry.advice import GuessMonitor
 
 __all__ = ["AddedFacts"]
 

@@ -16,10 +16,10 @@ from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.codecs.account import FieldsView
 from consumers.codecs.unused import like_one
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
-from consumers.telemetry.budget import budget_sentence
-from consumers.telemetry.guessing import sentence
-from consumers.telemetry.one_class import only_one_class, only_one_scored
+from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
+from consumers.telemetry.optional import budget_sentence
 from stream.data.schema import Label
+from stream.decision import BudgetView
 from stream.decision.risk import named
 
 __all__ = ["EventLogger"]
@@ -96,6 +96,7 @@ class EventLogger:
     ) -> None:
         self._clock = clock
         self._losses, self._priors = losses, priors
+        self._named = losses is not None or priors is not None
         self._known = 0
         self._held_back = False
         self._bad = 0  # values that were reported
@@ -117,26 +118,31 @@ class EventLogger:
             log.warning(
                 "%s is champion after %s offset %d: e-value %.1f", name, partition, offset, e_value
             )
-        self._ahead(event)
-        self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
-        self._labels(view.quality.classes)
+        if event.furthest is not None:
+            self._ahead(*event.furthest)
+        if view.drift is not None:
+            self._drift(event.alarms, view.drift.keep)
+        if self._named and len(view.quality.classes) != self._known:
+            self._labels(view.quality.classes)
         self._orphans(view)
-        self._bad_values(view)
-        self._fields(view.fields)
-        self._breaker(view)
-        self._guesses(view)
+        if view.bad_values:
+            self._bad_values(view)
+        if not self._looked and view.fields is not None:
+            self._fields(view.fields)
+        if view.held_back != self._held_back:
+            self._breaker(view)
+        if self._guessing[1] or view.worse_than_guessing(view.champion[0]):
+            self._guesses(view)
         self._one_class(view)
-        self._budget(view)
+        if view.budget is not None:
+            self._budget(view.budget, view.quality.classes)
         self.progress(
             "%s, %s learned", counted(view.observations, "observation"), f"{view.learned:,}"
         )
 
-    def _ahead(self, event: Committed) -> None:
+    def _ahead(self, partition: Partition, offset: int, ms: int) -> None:
         """Report a timestamp far in the future; small differences of clocks are normal."""
-        if event.furthest is None or event.furthest[2] <= CLOCK_SLACK_MS:
-            return
-        if self._due("ahead", REPEAT_SECONDS):
-            partition, offset, ms = event.furthest
+        if ms > CLOCK_SLACK_MS and self._due("ahead", REPEAT_SECONDS):
             log.warning(
                 "%s offset %d has a timestamp %.0f s after the clock of its commit; its output "
                 "has that clock instead; correct the clock of its producer",
@@ -160,9 +166,9 @@ class EventLogger:
                     DONE.get(alarm.action, "").format(keep=keep),
                 )
 
-    def _fields(self, fields: FieldsView | None) -> None:
+    def _fields(self, fields: FieldsView) -> None:
         """Log, once there are enough observations, each declared field that none of them uses."""
-        if self._looked or fields is None or fields.observations < LOOKED_AT:
+        if fields.observations < LOOKED_AT:
             return
         self._looked = True
         first = f"the first {fields.observations:,} observations since this start"
@@ -223,8 +229,6 @@ class EventLogger:
 
     def _breaker(self, view: ShardView) -> None:
         """Log when learning stops because of dead letters, and when it resumes."""
-        if view.held_back == self._held_back:
-            return
         self._held_back = view.held_back
         log.warning(
             "%s: %s of the last 1,000 records were dead letters ([output] max_dead_letter_ratio)",
@@ -247,15 +251,13 @@ class EventLogger:
         if found is not None and self._due("one class", REPEAT_SECONDS):
             log.warning("%s", found)
 
-    def _budget(self, view: ShardView) -> None:
+    def _budget(self, budget: BudgetView, classes: Sequence[Label]) -> None:
         """Log how far the evidence of a budget is: at intervals, and when flagging starts or
         ends."""
-        if view.budget is None:
-            return
-        flags, before = view.budget.threshold is not None, self._flags
+        flags, before = budget.threshold is not None, self._flags
         self._flags = flags
         if self._due("budget", PROGRESS_SECONDS) or (before is not None and flags != before):
-            log.info("%s", budget_sentence(view.budget, view.quality.classes))
+            log.info("%s", budget_sentence(budget, classes))
 
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""

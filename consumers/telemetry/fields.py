@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from consumers.telemetry.class_names import OTHER, class_names
-from consumers.telemetry.spec import MetricSpec, Sample, ScrapeView
+from consumers.telemetry.spec import OTHER, MetricSpec, Sample, ScrapeView, class_names
 
 __all__ = ["FIELD_METRICS"]
 

@@ -14,24 +14,29 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import DEAD_LETTER_REASONS, SELDOM_REASONS
 from consumers.shard.views import LabelView, RiskView
-from consumers.telemetry.budget import BUDGET_METRICS
-from consumers.telemetry.challengers import CHALLENGER_METRICS
-from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
-from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.advice import only_one_class
 from consumers.telemetry.fields import FIELD_METRICS
-from consumers.telemetry.keys import KEY_METRICS
-from consumers.telemetry.mix import MIX_METRICS
-from consumers.telemetry.one_class import only_one_class
+from consumers.telemetry.optional import (
+    BUDGET_METRICS,
+    CHALLENGER_METRICS,
+    DRIFT_METRICS,
+    KEY_METRICS,
+    MIX_METRICS,
+    REPORTER_METRICS,
+    label_outcomes,
+)
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
-from consumers.telemetry.reporters import REPORTER_METRICS, label_outcomes
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
+    MAX_CLASSES,
+    OTHER,
     BucketCounts,
     MetricSpec,
     Read,
     Sample,
     ScrapeView,
     by_key,
+    class_names,
     of_shard,
 )
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES, SELDOM

@@ -18,12 +18,9 @@ from prometheus_client.samples import Exemplar
 
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, ShardView
-from consumers.telemetry.class_names import MAX_CLASSES
-from consumers.telemetry.families import family
-from consumers.telemetry.last_only import LastOnly
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, EXEMPLARS_OF, METRICS
-from consumers.telemetry.mix import MIX_AGE
-from consumers.telemetry.spec import ProcessFacts, ScrapeView
+from consumers.telemetry.optional import MIX_AGE
+from consumers.telemetry.spec import MAX_CLASSES, LastOnly, ProcessFacts, ScrapeView, family
 from stream.join.label_delay import ARRIVED
 
 __all__ = ["ShardCollector", "Telemetry"]

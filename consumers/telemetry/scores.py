@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumers.telemetry.guessing import GUESSES
+from consumers.telemetry.advice import GUESSES
 from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
-from stream.decision.table import RISK_SCORES, RiskScoreSpec
+from stream.decision.overall import RISK_SCORES, RiskScoreSpec
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec
 
 __all__ = ["RISK_METRICS", "SCORE_METRICS"]

@@ -6,29 +6,49 @@ That is the committed view of a shard (`ScrapeView`) or what the process has cou
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal, NamedTuple
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
 
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import ShardView
-from consumers.telemetry.class_names import MAX_CLASSES
-from consumers.telemetry.last_only import LastOnly
+from stream.data.schema import Label
 from stream.evaluate.quality import QualityView
+from stream.evaluate.scores import Scores
+from stream.evaluate.table import SCORES
 
 __all__ = [
+    "MAX_CLASSES",
+    "OTHER",
     "BucketCounts",
     "FactReader",
+    "LastOnly",
     "MetricSpec",
     "ProcessFacts",
     "Read",
     "Sample",
     "ScrapeView",
     "by_key",
+    "class_names",
+    "family",
     "of_shard",
+    "united",
 ]
+
+MAX_CLASSES = 20  # default number of classes with their own series
 
 
 class BucketCounts(NamedTuple):
@@ -192,3 +212,105 @@ def by_key(counts: Callable[[ShardView], Mapping[str, float]], known: Iterable[s
             yield (*look.shard, key), count
 
     return read
+
+
+OTHER = "__other__"
+MAX_NAME = 100  # characters of a class name: a label may be as long as a record
+
+
+def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
+    """Label values for the first `max_classes` classes learned; they keep them permanently.
+
+    Booleans are `true` and `false`. A text that is too long is truncated. A text that is empty (no
+    label for Prometheus) or already taken gets underscores in front.
+
+    Examples
+    --------
+    >>> class_names([True, False])
+    ['true', 'false']
+    >>> class_names(["ham", "__other__", "spam"], max_classes=2)
+    ['ham', '___other__']
+    """
+    names: dict[str, None] = {}
+    for label in labels[:max_classes]:
+        text = str(label).lower() if isinstance(label, bool) else str(label)
+        # JSON can have half a surrogate pair, which no exposition format can encode.
+        text = text[:MAX_NAME].encode("utf-8", "backslashreplace").decode()
+        while text in names or text in ("", OTHER):
+            text = "_" + text
+        names[text] = None
+    return list(names)
+
+
+LAST_ONLY_SECONDS = 1.0  # between two computations
+
+
+class LastOnly:
+    """Scores that need each prediction, computed at most once per second.
+
+    Parameters
+    ----------
+    clock
+        Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, dict[str, float | None]]] = {}
+
+    def of(self, model: tuple[str, str], last: Scores) -> dict[str, float | None]:
+        """Metric to value for a model; at most one second old."""
+        now = self._clock()
+        at, found = self._known.get(model, (0.0, {}))
+        if model not in self._known or not 0 <= now - at < LAST_ONLY_SECONDS:
+            found = {s.metric: s.value(last) for s in SCORES if s.last_only}
+            self._known[model] = (now, found)
+        return found
+
+
+def family(
+    spec: MetricSpec, samples: Iterable[Sample], exemplars: Mapping[str, Exemplar] | None = None
+) -> Metric:
+    """A family with those of the samples that have a value.
+
+    Parameters
+    ----------
+    exemplars
+        Of a counter: value of the last label to its exemplar.
+    """
+    if spec.type == "histogram":
+        histogram = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+        for labels, value in samples:
+            if isinstance(value, BucketCounts):
+                bounds = [*map(floatToGoString, value.bounds), "+Inf"]
+                upto = zip(bounds, accumulate(value.counts), strict=True)
+                histogram.add_metric(labels, list(upto), sum_value=value.total)
+        return histogram
+    numbers = (
+        (labels, value)
+        for labels, value in samples
+        if not (value is None or isinstance(value, BucketCounts) or math.isnan(value))
+    )
+    if spec.type == "counter":
+        counter = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
+        for labels, value in numbers:
+            exemplar = exemplars.get(labels[-1]) if exemplars else None
+            counter.add_metric(labels, value, exemplar=exemplar)
+        return counter
+    gauge = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in numbers:
+        gauge.add_metric(labels, value)
+    return gauge
+
+
+def united(metrics: Iterable[Metric]) -> Iterator[Metric]:
+    """Families of one name merged; a sample that several have appears once."""
+    families: dict[str, Metric] = {}
+    for metric in metrics:
+        first = families.setdefault(metric.name, metric)
+        if first is not metric:
+            have = {(s.name, tuple(sorted(s.labels.items()))) for s in first.samples}
+            first.samples += [
+                s for s in metric.samples if (s.name, tuple(sorted(s.labels.items()))) not in have
+            ]
+    yield from families.values()

@@ -243,8 +243,10 @@ def audit(
     entry, outcome, again = next(made, (None, None, None))
     if entry is None or outcome is None or again is None:
         raise ConfigError(f"{place} was consumed and not predicted")
-    shares = max(shares, outcome.spec.explain)
-    explaining = replace(outcome, spec=replace(outcome.spec, explain=shares))
+    outputs = outcome.spec.outputs
+    shares = max(shares, outputs.explain)
+    shape = msgspec.structs.replace(outputs, explain=shares)
+    explaining = replace(outcome, spec=replace(outcome.spec, outputs=shape))
     same_place = [r for r in published if at(r) == place]
     # The last one: a topic that was recreated has the same places again.
     then = next((r for r in reversed(same_place) if r.topic == again.topic), None)

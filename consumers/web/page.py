@@ -27,14 +27,20 @@ from starlette.types import Receive, Scope, Send
 
 from consumers.base.health import Health
 from consumers.shard.views import LATEST, PublishedPrediction
-from consumers.telemetry.families import family
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
-from consumers.telemetry.spec import ProcessFacts
+from consumers.telemetry.spec import ProcessFacts, family
 from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
-from consumers.web.scores import PERCENT
-from consumers.web.status import decoded, explained, observed, published, status, without_records
+from consumers.web.status import (
+    PERCENT,
+    decoded,
+    explained,
+    observed,
+    published,
+    status,
+    without_records,
+)
 from consumers.web.status_feed import SECONDS, StatusFeed
 from consumers.web.strongest import FeatureLists, StrongestFeatures
 from stream.kernel.tiers import waiting

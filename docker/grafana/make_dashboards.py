@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.table import SCORES, ScoreSpec
 
 sys.path.insert(0, str(Path(__file__).parent))

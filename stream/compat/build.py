@@ -77,7 +77,7 @@ def build_river(
     """
     model = _build(name, parameters or {}, seed, (base.Classifier,), "classifier")
     if every_class:
-        model = import_module("stream.compat.one_vs_rest").one_vs_rest(model)
+        model = import_module("stream.compat.transformers").one_vs_rest(model)
     return cast("base.Classifier", _after(pipeline, model, seed))
 
 

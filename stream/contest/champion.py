@@ -22,7 +22,7 @@ from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
-from stream.evaluate.explained import ExplanationSettings
+from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.join.columns import EventFeed

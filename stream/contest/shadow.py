@@ -16,7 +16,7 @@ from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
 from stream.data.schema import Dictionary
 from stream.data.state import State
-from stream.evaluate.explained import ExplanationSettings
+from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.pending import PendingRows
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result

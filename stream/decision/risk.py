@@ -1,4 +1,5 @@
-"""Bayesian decision theory: losses, conditional risk, the reject option.
+"""Bayesian decision theory: losses, conditional risk, the reject option; and probabilities of
+classes where only a share of the labels comes.
 
 Rule: sums run over the classes in the order they were learned, one at a time. So a decision has the
 same bits alone and in a block, and before and after new classes come.
@@ -20,7 +21,13 @@ from stream.data.state import State
 from stream.errors import SchemaError
 from stream.learner.predictions import Predictions
 
-__all__ = ["BayesDecision", "Decision", "Decisions", "named"]
+__all__ = [
+    "BayesDecision",
+    "Decision",
+    "Decisions",
+    "named",
+    "of_classes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,3 +341,43 @@ def named(label: Label) -> str:
     """The text of a label in `losses`."""
     # Keys in a configuration are text, but labels may be integers or truth values.
     return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def of_classes(proba: Floats, silent: int, frequency: float) -> Floats:
+    """The probability of each class from the probability of each label.
+
+    Users flag some of the spam, and silence says that the rest is ham. So a model learns how
+    probable a flag is, and not how probable spam is. If each spam is flagged with the same
+    probability c, whatever else it is, then P(spam | x) = P(flag | x) / c [1]_.
+
+    Parameters
+    ----------
+    proba
+        float64, (n, C): the probabilities of the labels. Each row sums to 1, or is 0.
+    silent
+        The class of what nobody labels.
+    frequency
+        c, the share of the records of every other class that is labelled, 0.001 to 1.
+
+    Returns
+    -------
+    ndarray
+        float64, (n, C). Probabilities of other classes are divided by c, and if that is more than 1
+        together, by their sum. The silent class has the rest. A row of 0 stays 0.
+
+    References
+    ----------
+    .. [1] Elkan and Noto: Learning Classifiers from Only Positive and Unlabeled Data, KDD 2008,
+       lemma 1.
+
+    Examples
+    --------
+    >>> of_classes(np.array([[0.9, 0.1], [0.4, 0.6]]), silent=0, frequency=0.5).tolist()
+    [[0.8, 0.2], [0.0, 1.0]]
+    """
+    told = proba.any(axis=1)
+    others = 1.0 - proba[:, silent]  # not a sum: its last bits would depend on the later classes
+    by = np.maximum(frequency, others)
+    out: Floats = proba / by[:, None]
+    out[:, silent] = np.where(told, 1.0 - others / by, 0.0)
+    return out

@@ -21,8 +21,7 @@ from stream.decision.budget import (
     column,
 )
 from stream.decision.risk import named
-from stream.evaluate.labelled import LabelledPredictions
-from stream.evaluate.pending import either
+from stream.evaluate.pending import LabelledPredictions, either
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
 from stream.join.steps import OF_PYTHON, CompiledSteps

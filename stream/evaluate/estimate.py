@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Floats
 from stream.data.state import State
-from stream.evaluate.labelled import LabelledPredictions
+from stream.evaluate.pending import LabelledPredictions
 from stream.join.steps import RowChanges
 from stream.learner.base import Predictions
 

@@ -21,7 +21,7 @@ from stream.data.state import State, distinct_texts, pack
 from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.labelled import LabelledPredictions
+from stream.evaluate.pending import LabelledPredictions
 from stream.keyed import PerKeyNB
 from stream.learner.base import Learner, Predictions
 

@@ -30,11 +30,9 @@ from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.decided import against, judge, object_to, within
-from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
-from stream.evaluate.explained import ExplanationSettings, run_explained
+from stream.evaluate.executed import BlockContext, ExplanationSettings, executed, run_explained
 from stream.evaluate.key_scores import KeyScores, key_field
-from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.offline import (
     Checkpoint,
     Chunk,
@@ -45,7 +43,7 @@ from stream.evaluate.offline import (
     connected,
     timed,
 )
-from stream.evaluate.pending import PendingRows, either
+from stream.evaluate.pending import LabelledPredictions, PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.evaluate.verification import Timed
@@ -152,6 +150,7 @@ class Progressive:
             held.change_doubt(budget)
         elif budget != (None if held is None else held.rule):
             self.budget = None if budget is None else FalsePositiveBudget(budget)
+            self.waiting.marked = True
             self.waiting.flagged[:] = False
             self.waiting.early[:] = budget is not None and budget.min_learned > 0
             if budget is not None:  # nothing else is known of the rows that wait

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from stream.decision.table import RISK_SCORES, RiskScoreSpec
-from stream.evaluate.agreement import Agreement
-from stream.evaluate.scores import Scores
+from stream.decision.overall import RISK_SCORES, RiskScoreSpec
+from stream.evaluate.scores import Agreement, Scores
 
 __all__ = [
     "KINDS",

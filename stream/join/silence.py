@@ -22,7 +22,7 @@ class Silence(NamedTuple):
         Whether the prediction is scored against that label.
     frequency
         The label frequency: the share of the observations of all other classes that are labelled.
-        It corrects the probabilities, see `stream.decision.label_frequency`.
+        It corrects the probabilities, see `stream.decision.risk`.
     """
 
     label: Label

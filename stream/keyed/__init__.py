@@ -1,8 +1,7 @@
 """A model for each key, such as a tenant, and what the models of all keys have in common."""
 
 from stream.keyed.per_key import PerKeyNB
-from stream.keyed.residents import KeysView
-from stream.keyed.store import KeyStore
+from stream.keyed.residents import KeyStore, KeysView
 
 __all__ = ["KeyStore", "KeysView", "PerKeyNB", "keys_view"]
 

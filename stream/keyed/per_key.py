@@ -20,8 +20,7 @@ from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
 from stream.data.state import State, distinct_texts, pack
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
-from stream.keyed.residents import Residents, all_in_memory
-from stream.keyed.store import KeyRows, KeyStore
+from stream.keyed.residents import KeyRows, KeyStore, Residents, all_in_memory
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
 from stream.learner.additive import Additive
 from stream.learner.base import Predictions

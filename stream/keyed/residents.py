@@ -1,13 +1,14 @@
-"""Which keys are in memory. All others are rows of a store.
+"""Which keys are in memory. All others are rows of a store: of a file in the service, of a dict in
+tests.
 
 Rule: no result depends on which keys are in memory, or on when one left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,53 @@ from numpy.typing import NDArray
 from stream.data.tables import padded
 from stream.errors import StateError
 from stream.keyed.packed import entries_in, number_of, pack_slots, unpack_rows, weights_of
-from stream.keyed.store import KeyStore
 from stream.keyed.table import KeyTable
 
-__all__ = ["KeysView", "Residents", "all_in_memory"]
+__all__ = [
+    "KeyRows",
+    "KeyStore",
+    "KeysView",
+    "Residents",
+    "all_in_memory",
+]
+
+
+class KeyRows(Protocol):
+    """The rows of a commit, to be read only."""
+
+    def rows(self) -> Iterator[tuple[str, bytes]]:
+        """All keys with their newest rows, in any order."""
+
+    def restore(self, point: Mapping[str, Any] | None) -> None:
+        """Return to the rows of a commit; None: without any row.
+
+        Raises
+        ------
+        StateError
+            The rows of this commit do not exist any more, or are damaged.
+        """
+
+
+class KeyStore(KeyRows, Protocol):
+    """One row of bytes for each key, and points to which all rows can return.
+
+    What is put belongs to the next commit. A store that fails raises an error, and then its learner
+    is unusable.
+    """
+
+    @property
+    def size(self) -> int:
+        """Its bytes, for people."""
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The newest row of each key; None for a key without a row."""
+
+    def put(self, keys: Sequence[str], rows: Sequence[bytes]) -> None:
+        """Store the newest row of each key."""
+
+    def commit(self) -> Mapping[str, Any]:
+        """Make all rows durable. Returns a JSON mapping that names this point for `restore`."""
+
 
 Ints = NDArray[np.int64]
 SHARE = 16  # one of so many keys leaves memory at once, because choosing them takes time

@@ -22,8 +22,15 @@ from stream.learner.registry import Facts, registered
 from stream.linear import weights
 from stream.linear._kernels import logistic as kernels
 from stream.linear._kernels.logistic import Linear, LinearRule
-from stream.linear.crossed import MOST_PAIRED, Crossing, crossed, named_crossed
-from stream.linear.indicators import Indicators, indicators, named_indicators
+from stream.linear.indicators import (
+    MOST_PAIRED,
+    Crossing,
+    Indicators,
+    crossed,
+    indicators,
+    named_crossed,
+    named_indicators,
+)
 from stream.text.bags import hashed_texts
 
 __all__ = ["NOT_APPLICABLE", "LogisticRegression"]

@@ -19,12 +19,11 @@ from stream.errors import SchemaError
 from stream.learner.base import Learner, Predictions
 from stream.learner.registry import Facts, registered
 from stream.mixture._kernels import weigh as kernels
-from stream.mixture.belief import RATES, equal, restored, weights
+from stream.mixture.belief import RATES, Rest, equal, restored, weights
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
 from stream.mixture.experts import EXPERTS, STACKED
 from stream.mixture.guesses import ClassShares, Guess, NoChange
-from stream.mixture.rest import Rest
 from stream.mixture.stack import NOTED, Stack
 
 __all__ = ["Mixture"]

@@ -26,8 +26,7 @@ from stream.neighbors._kernels.search import COSINE, HAMMING, Query
 from stream.neighbors._kernels.window import LANES, Ints
 from stream.neighbors.categories import PER_CATEGORY
 from stream.neighbors.distances import METRICS, SCALES, WEIGHTS, exponent, log_volume, rule
-from stream.neighbors.memory import MAX_WINDOW, Memory
-from stream.neighbors.window import Id, Neighbor
+from stream.neighbors.memory import MAX_WINDOW, Id, Memory, Neighbor
 
 __all__ = ["KNNClassifier", "Neighbor"]
 

@@ -1,25 +1,327 @@
-"""Memory: named attributes, numeric or categorical, over the columns of the sliding window."""
+"""The newest records: named attributes over the columns of a sliding window.
+
+The window has the records in contiguous columns, oldest first. A new record is appended at the end,
+and the oldest one is dropped by moving the start. When the room ends, the records are moved to its
+front. So loops run over contiguous memory in order of age, and results do not depend on the
+position in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.columns import MAX_FEATURES, admit, find, named, restored
-from stream.data.schema import LARGEST, Dictionary
+from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Label
 from stream.data.state import State
-from stream.errors import InvalidRecordError
+from stream.errors import InvalidRecordError, StateError
+from stream.neighbors._kernels import window as kernels
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
-from stream.neighbors._kernels.window import Ints, WindowArrays
+from stream.neighbors._kernels.window import LANES, Ints, WindowArrays
 from stream.neighbors.categories import CategoryCodes
-from stream.neighbors.window import SlidingWindow
 
-__all__ = ["MAX_WINDOW", "Memory"]
+__all__ = ["MAX_WINDOW", "Id", "Memory", "Neighbor", "SlidingWindow"]
+
+
+Id = str | int
+SLACK = 64  # spare room: at least this, or a quarter of the records
+
+
+class Neighbor(NamedTuple):
+    """A record near x: its id (or None), its distance to x, its label, and its vote.
+
+    With ``weights="uniform"`` the vote is the record's weight. With ``"distance"`` it is the
+    weight, multiplied by the distance of the nearest record and divided by the record's own
+    distance. If records are equal to x, their votes are their weights, and other votes are 0.
+    """
+
+    id: Id | None
+    distance: float
+    label: Label
+    weight: float
+
+
+class SlidingWindow:
+    """At most `size` records of D attributes, each with a label, a weight and perhaps an id.
+
+    Attributes
+    ----------
+    size : int
+        The largest number of records. One more evicts the oldest.
+    arrays : Window
+        The arrays that kernels work on.
+    mixed : bool
+        Whether an attribute is categorical.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.mixed = False
+        self._lane = np.empty(LANES)
+        self._ids: dict[int, Id] = {}  # by tag; also of some that have left the window
+        self._next_tag = 1
+        self.arrays = WindowArrays(
+            cells=np.zeros((0, 0)),
+            label=_none(),
+            weight=np.zeros(0),
+            tag=_none(),
+            span=np.zeros(3, dtype=np.int64),
+            nominal=_none(),
+            held=_none(),
+            seen=_none(),
+            classes=_none(),
+            low=np.zeros(0),
+            high=np.zeros(0),
+            n_low=_none(),
+            n_high=_none(),
+            inverse=np.zeros(0),
+            gap=np.zeros(0),
+        )
+
+    def __len__(self) -> int:
+        return int(self.arrays.span[1] - self.arrays.span[0])
+
+    @property
+    def live(self) -> slice:
+        """The slice of the columns that has the records."""
+        return slice(int(self.arrays.span[0]), int(self.arrays.span[1]))
+
+    @property
+    def cells(self) -> Floats:
+        """The values of the records, float64 (D, n)."""
+        return self.arrays.cells[:, self.live]
+
+    @property
+    def label(self) -> Ints:
+        """The class codes of the records."""
+        return self.arrays.label[self.live]
+
+    @property
+    def weight(self) -> Floats:
+        """The weights of the records."""
+        return self.arrays.weight[self.live]
+
+    def widen(self, nominal: Sequence[bool], classes: int) -> None:
+        """Make room for new attributes, categorical or not, and for `classes` classes in total."""
+        s = self.arrays
+        if nominal:
+            self.mixed = self.mixed or any(nominal)
+            more = len(nominal)
+            columns = {"nominal": np.array(nominal, dtype=np.int64)}
+            for name in ("held", "seen", "low", "high", "n_low", "n_high", "inverse", "gap"):
+                columns[name] = np.zeros(more, dtype=getattr(s, name).dtype)
+            grown = {k: np.concatenate((getattr(s, k), v)) for k, v in columns.items()}
+            empty = np.full((more, s.label.size), np.nan)
+            s = s._replace(cells=np.concatenate((s.cells, empty)), **grown)
+            s.span[2] = 0
+        if classes > s.classes.size:
+            more = classes - s.classes.size
+            s = s._replace(classes=np.concatenate((s.classes, np.zeros(more, dtype=np.int64))))
+        self.arrays = s
+
+    def make_room(self, more: int) -> None:
+        """Make room to append `more` records; amortised O(D) for each record.
+
+        The records are copied, also where they only move to the front: an exception on the way,
+        such as that of Ctrl-C, leaves the arrays as they were.
+        """
+        s = self.arrays
+        if s.span[1] + more <= s.label.size:
+            return
+        n = len(self)
+        slack = max(n // 4, SLACK)
+        live, room = self.live, s.label.size
+        if n + more + slack // 2 > room:
+            room = n + more + slack
+        fresh = s._replace(
+            cells=np.full((len(s.cells), room), np.nan),
+            label=np.zeros(room, dtype=np.int64),
+            weight=np.zeros(room),
+            tag=np.zeros(room, dtype=np.int64),
+            span=np.array([0, n, s.span[2]], dtype=np.int64),
+        )
+        for name in ("cells", "label", "weight", "tag"):
+            getattr(fresh, name)[..., :n] = getattr(s, name)[..., live]
+        self.arrays = fresh
+
+    def learn(self, x: Floats, c: int, w: float, scale: int) -> None:
+        """Append one record, float64 (D,)."""
+        self.make_room(1)
+        kernels.learn_one(x, c, w, self.size, scale, self._lane, *self.arrays)
+
+    def rescale(self, scale: int) -> None:
+        """Update the scale of each attribute."""
+        if self.arrays.span[2] == 0:
+            kernels.rescale(scale, self.arrays, self._lane)
+
+    # Ids.
+
+    def name_newest(self, name: Id) -> None:
+        """Give the newest record an id."""
+        self.arrays.tag[self.live.stop - 1] = self._next_tag
+        self._ids[self._next_tag] = name
+        self._next_tag += 1
+        if len(self._ids) > 2 * self.size + SLACK:
+            self._ids = {t: self._ids[t] for t in self._tags() if t}
+
+    def ids(self) -> list[Id | None]:
+        """The id of each record, or None."""
+        return [self._ids[t] if t else None for t in self._tags()]
+
+    def _tags(self) -> list[int]:
+        tags: list[int] = self.arrays.tag[self.live].tolist()
+        return tags
+
+    # Unlearning and merging.
+
+    def find(self, x: Floats, c: int, w: float) -> int:
+        """The index of the newest record with these values (D,), class and weight; -1 if no record
+        matches."""
+        same = (self.label == c) & (self.weight == w)
+        for column, v in zip(self.cells, x.tolist(), strict=True):
+            same &= (column == v) if v == v else np.isnan(column)
+        found = np.flatnonzero(same)
+        return int(found[-1]) if found.size else -1
+
+    def remove(self, at: Ints) -> tuple[list[int], list[int]]:
+        """Remove the records at these indices, as if they had never been learned.
+
+        Returns
+        -------
+        tuple
+            The attributes and the classes that no learned record has any longer; they were removed
+            from here, and later ones have moved up.
+        """
+        s, n = self.arrays, len(self)
+        there = (~np.isnan(self.cells[:, at])).sum(axis=1)
+        s.held[:] -= there
+        s.seen[:] -= there
+        np.subtract.at(s.classes, self.label[at], 1)
+        start = self.live.start
+        for name in ("cells", "label", "weight", "tag"):
+            array = getattr(s, name)
+            array[..., start : start + n - at.size] = np.delete(array[..., self.live], at, axis=-1)
+        s.span[1] -= at.size
+        self._forget_caches()
+        columns = np.flatnonzero(s.seen == 0)
+        classes = np.flatnonzero(s.classes == 0)
+        self._drop(columns, classes)
+        return columns.tolist(), classes.tolist()
+
+    def _drop(self, columns: Ints, classes: Ints) -> None:
+        s = self.arrays
+        if columns.size:
+            names = ("nominal", "held", "seen", "low", "high", "n_low", "n_high", "inverse", "gap")
+            left = {name: np.delete(getattr(s, name), columns) for name in names}
+            s = s._replace(cells=np.delete(s.cells, columns, axis=0), **left)
+            self.mixed = bool(s.nominal.any())
+        if classes.size:
+            s.label[self.live] -= np.searchsorted(classes, s.label[self.live])
+            s = s._replace(classes=np.delete(s.classes, classes))
+        self.arrays = s
+
+    def _forget_caches(self) -> None:
+        """Recompute ranges and scales when they are next needed. They depend only on the
+        records."""
+        self.arrays.n_low[:] = 0
+        self.arrays.n_high[:] = 0
+        self.arrays.span[2] = 0
+
+    def extend(self, cells: Floats, other: SlidingWindow, column: Ints, classes: Ints) -> None:
+        """Learn the records of another window after these; the newest `size` of all stay.
+
+        Parameters
+        ----------
+        cells
+            float64 (D, m): the values of the other window, in the columns of this one.
+        other
+            The other window.
+        column, classes
+            For its attributes the column here, or -1; for its classes the code here.
+        """
+        names = [*self.ids(), *other.ids()][-self.size :]
+        all_cells = np.concatenate((self.cells, cells), axis=1)[:, -self.size :]
+        label = np.concatenate((self.label, classes[other.label]))[-self.size :]
+        weight = np.concatenate((self.weight, other.weight))[-self.size :]
+        kept = np.flatnonzero(column >= 0)
+        np.add.at(self.arrays.seen, column[kept], other.arrays.seen[kept])
+        np.add.at(self.arrays.classes, classes, other.arrays.classes)
+        self._fill(all_cells, label, weight, names)
+
+    def _fill(self, cells: Floats, label: Ints, weight: Floats, names: Sequence[Id | None]) -> None:
+        """Replace the records by these."""
+        tag = np.zeros(label.size, dtype=np.int64)
+        named = [i for i, name in enumerate(names) if name is not None]
+        tag[named] = np.arange(1, len(named) + 1)
+        self._ids = {int(tag[i]): names[i] for i in named}  # type: ignore[misc]
+        self._next_tag = len(named) + 1
+        self.arrays = self.arrays._replace(
+            cells=np.ascontiguousarray(cells),
+            label=np.ascontiguousarray(label),
+            weight=np.ascontiguousarray(weight),
+            tag=tag,
+            span=np.array([0, label.size, 0], dtype=np.int64),
+            held=np.count_nonzero(~np.isnan(cells), axis=1).astype(np.int64),
+        )
+        self._forget_caches()
+
+    # Saving and loading.
+
+    def export(self) -> State:
+        """The records by age. The state does not depend on their position in memory."""
+        s, there = self.arrays, ~np.isnan(self.cells)
+        header = {"ids": [[i, name] for i, name in enumerate(self.ids()) if name is not None]}
+        arrays: dict[str, NDArray[np.generic]] = {
+            "cells": np.where(there, self.cells, 0.0),
+            "there": there.astype(np.uint8),
+            "label": self.label,
+            "weight": self.weight,
+            "nominal": s.nominal,
+            "seen": s.seen,
+            "classes": s.classes,
+        }
+        return State(header, arrays)
+
+    @classmethod
+    def restored(cls, state: State, size: int, features: int, classes: int) -> SlidingWindow:
+        """The window of a state made by `export`. StateError, KeyError, TypeError: it is
+        damaged."""
+        cells, there = state.array("cells", np.float64, 2), state.array("there", np.uint8, 2)
+        label, weight = state.array("label", np.int64, 1), state.array("weight", np.float64, 1)
+        nominal, seen = state.array("nominal", np.int64, 1), state.array("seen", np.int64, 1)
+        learned = state.array("classes", np.int64, 1)
+        n = label.size
+        shapes = [cells.shape, there.shape, weight.shape, nominal.shape, seen.shape, learned.shape]
+        if shapes != [(features, n)] * 2 + [(n,), (features,), (features,), (classes,)]:
+            raise StateError(
+                f"expected {n} records of {features} features in {classes} classes, got others"
+            )
+        sound = n <= size and bool(((label >= 0) & (label < classes)).all())
+        sound = sound and bool((np.abs(cells) <= LARGEST).all())
+        sound = sound and bool(((weight > 0) & (weight <= HEAVIEST)).all())
+        names: list[Id | None] = [None] * n
+        for at, name in state.header["ids"]:
+            sound = sound and 0 <= at < n and isinstance(name, str | int)
+            if sound:
+                names[at] = name
+        if not sound:
+            raise StateError(f"expected at most {size} valid records, got others")
+        fresh = cls(size)
+        fresh.widen(nominal.astype(bool).tolist(), classes)
+        fresh.arrays.seen[:], fresh.arrays.classes[:] = seen, learned
+        fresh._fill(np.where(there > 0, cells, np.nan), label, weight, names)
+        return fresh
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
 
 MAX_CELLS = 2**25  # bound of the values in a window: 256 MiB
 MAX_WINDOW = 2**20  # records; a window of that size has at most 32 attributes

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from consumers.demo.chart import curve
-from consumers.demo.picture import DemoPoint, Picture
+from consumers.demo.picture import DemoPoint, Picture, curve
 from consumers.demo.summary import outcome
 from consumers.demo.turns import PredictedRecord, Turn, TurnSearch
 from consumers.demo.view import confusion, frame

@@ -217,7 +217,7 @@ def test_faults_of_mails_are_counted_and_survive_a_restart() -> None:
     records = [Record("mails", 0, n, 1000 + n, b"%d" % n, value) for n, value in enumerate(values)]
 
     def empty() -> Shard:
-        return shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"}))
+        return shard_of(config, schema)
 
     machine = empty()
     before = dict(machine.view().mail_faults)

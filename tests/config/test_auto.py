@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.config.auto import DEFAULTS, OF_PARAMETERS, Defaults, auto_of, learner_type, resolved
-from consumers.config.bins import BinsConfig
-from consumers.config.learner import ModelConfig
+from consumers.config.learner import BinsConfig, ModelConfig
 from consumers.journal.records import IdentityRecord, decode, defaults_of, encode, mark_of
 from consumers.shard.models import build, unused
 from stream import Block, Calibrated, Learner, Mixture, Schema

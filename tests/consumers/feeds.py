@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from river import datasets
 
 from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
-from consumers.shard.shard import Shard, ShardSpec
+from consumers.config.decision import FalsePositiveRateConfig
+from consumers.config.drift import DetectorConfig
+from consumers.shard.shard import Shard
+from consumers.shard.spec import OutputShape, ShardSpec
 from consumers.transports.protocol import Log
 from stream import GaussianNB, Learner, Schema
 
@@ -21,20 +26,71 @@ SCHEMA = Schema.of(a="numeric", b="numeric", urgent="binary", colour="categorica
 NOW = 1_700_000_000_000  # long ago: stream time then never meets the wall clock
 
 
+SERVICE = """
+name = "svc"
+[input]
+transport = "memory:x"
+observations = "obs"
+labels = "ans"
+[output]
+predictions = "out"
+dead_letters = "dead"
+max_dead_letter_ratio = 1
+"""
+# Facts that are not in the configuration.
+FACTS = ("schema", "model", "max_classes")
+SHAPE = {"version": "version", "largest_dead_letter": "cut"}
+SECTIONS = {
+    "label_field": ("input", "label"),
+    "reporter_field": ("labels", "reporter"),
+    "keep_bad": ("values", "on_bad_value"),
+    **{name: ("labels", name) for name in ("corrections", "max_pending", "max_pending_bytes")},
+    **{name: ("output", name) for name in ("top", "explain", "cloudevents")},
+    "max_dead_letter_ratio": ("output", "max_dead_letter_ratio"),
+}
+
+
 def spec(**changes: Any) -> ShardSpec:
-    """A service `svc` with observations in `obs` and labels in `ans`."""
-    told: dict[str, Any] = {
-        "name": "svc",
-        "model": "GaussianNB",
-        "schema": SCHEMA,
-        "id_field": "id",
-        "label_field": None,
-        "label_topics": frozenset({"ans"}),
-        "predictions": "out",
-        "dead_letters": "dead",
-        "predictions_partitions": 2,
-    }
-    return ShardSpec(**{**told, **changes})
+    """A service `svc` with observations in `obs` and labels in `ans`, and these changes.
+
+    They may exclude each other: nothing is checked.
+    """
+    settings = parse(SERVICE)
+    facts = {name: changes.pop(name) for name in FACTS if name in changes}
+    shape = {SHAPE[name]: changes.pop(name) for name in SHAPE if name in changes}
+    for name, value in changes.items():
+        section, given = _given(name, value)
+        changed = getattr(settings, section).model_copy(update=given)
+        settings = settings.model_copy(update={section: changed})
+    outputs = msgspec.structs.replace(OutputShape.of(settings, 2), **{"version": "", **shape})
+    told = {"schema": SCHEMA, "model": "GaussianNB", **facts}
+    return ShardSpec(settings, outputs=outputs, **told)
+
+
+def _given(name: str, value: Any) -> tuple[str, dict[str, Any]]:
+    """A section of the configuration, and its keys with this value."""
+    if name == "horizon":
+        return "labels", {"horizon": f"{value}ms"}
+    if name == "silence":
+        keys = ("silence", "after", "score_silence", "label_frequency")
+        return "labels", dict(zip(keys, (value.label, f"{value.after}ms", *value[2:]), strict=True))
+    if name == "reporters":
+        given = value._asdict()
+        given["max_labels_per_hour"] = given.pop("per_hour")
+        given["without_reporter"] = "trusted" if given.pop("trusted") else "anonymous"
+        return "reporters", given
+    if name == "decision":
+        losses = msgspec.to_builtins(value.losses, str_keys=True)
+        return "decision", {"losses": losses, "reject": value.reject_loss}
+    if name == "budget":
+        return "decision", {"max_false_positive_rate": FalsePositiveRateConfig(**asdict(value))}
+    if name == "drift":
+        detectors = tuple(DetectorConfig(**asdict(each)) for each in value.monitors)
+        return "drift", {"detectors": detectors, "keep": value.keep, "warm_up": value.warm_up}
+    section, key = SECTIONS[name]
+    if name == "keep_bad":
+        value = "missing" if value else "dead_letter"
+    return section, {key: value}
 
 
 def shard(learner: Learner | None = None, **changes: Any) -> Shard:

@@ -562,7 +562,7 @@ MUTANTS = (
     ),
     Mutant(
         "what waits after a history is not scored",
-        "consumers/shard/history.py",
+        "consumers/shard/assembly.py",
         '    rows["predicted"] = np.full_like(rows["predicted"], -1)\n',
         "",
         (f"{BACKFILL}/test_logs.py::test_service_continues_where_the_history_ends",),

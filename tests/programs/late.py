@@ -41,7 +41,7 @@ def late_program(family: str, seed: int) -> list[str]:
         rng, chosen.kinds, width=chosen.width, signed=chosen.signed, texts=chosen.texts
     )
     events, room = _events(stream, rng), rng.choice((1000, 20))
-    with patch.multiple("stream.mixture.rest", **SHORT):
+    with patch.multiple("stream.mixture.belief", **SHORT):
         found = _differences(chosen.learner, stream, events, room, rng)
     name = " ".join(repr(chosen.learner).split())
     return [f"late {line} ({family} {seed}: {name})" for line in found]

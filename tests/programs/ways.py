@@ -102,7 +102,7 @@ def program(family: str, seed: int) -> list[str]:
     stream = stream_of(
         rng, chosen.kinds, width=chosen.width, signed=chosen.signed, texts=chosen.texts
     )
-    with patch.multiple("stream.mixture.rest", **SHORT):
+    with patch.multiple("stream.mixture.belief", **SHORT):
         found = differences(chosen.learner, stream, seed)
     return [f"{line} ({family} {seed}: {' '.join(repr(chosen.learner).split())})" for line in found]
 

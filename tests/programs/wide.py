@@ -110,6 +110,6 @@ def wide_program(name: str, seed: int, most: int = MOST) -> list[str]:
     rng = Random(f"wide {name} {seed}")
     chosen = _choice(rng, name)
     learner, stream = stream_of(rng, chosen, FEW if name in CUBIC else most)
-    with patch.multiple("stream.mixture.rest", **SHORT):
+    with patch.multiple("stream.mixture.belief", **SHORT):
         found = differences(learner, stream, seed)
     return [f"{line} (wide {name} {seed}: {' '.join(repr(learner).split())})" for line in found]

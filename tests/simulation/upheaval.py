@@ -37,6 +37,7 @@ from consumers.journal.records import (
 )
 from consumers.service.inputs import Decision
 from consumers.service.recovery import _empty, rebuild, sources
+from consumers.shard.batches import Commit
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.shard import Outcome, Shard
 from consumers.snapshots.store import open_store
@@ -375,8 +376,8 @@ def _step(
         merge.add(parts)
         batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
         assert batch is not None
-        ratio = entry.max_dead_letter_ratio
-        return shard.process(batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift)
+        commit = Commit(entry.skips, entry.max_dead_letter_ratio, entry.drift)
+        return shard.process(batch, entry.now, commit)
 
     return change if isinstance(entry, ChallengersRecord) else process
 

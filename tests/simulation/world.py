@@ -29,7 +29,7 @@ from kafka import TopicPartition
 
 from consumers.base.errors import FencedError, NoAnswerError, SnapshotError, TransportError
 from consumers.config import parse
-from consumers.service import gather, mix, pace, runner
+from consumers.service import mix, pace, runner
 from consumers.service.inputs import Decision
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
@@ -363,7 +363,7 @@ class World:
         with ExitStack() as stack:
             for module in (kafka_log, kafka_owner):
                 stack.enter_context(patch.multiple(module, **clients))
-            for module in (kafka_log, kafka_inputs, runner, gather, pace, mix):
+            for module in (kafka_log, kafka_inputs, runner, pace, mix):
                 stack.enter_context(patch.object(module, "time", self._clock))
             stack.enter_context(patch.object(key_files, "BUSY_SECONDS", 0.0))
             stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))

@@ -9,7 +9,7 @@ from river import linear_model, multiclass, preprocessing
 
 from stream import Mixture, RiverClassifier
 from stream.compat import build_river
-from stream.compat.one_vs_rest import OneVsRest, one_vs_rest
+from stream.compat.transformers import OneVsRest, one_vs_rest
 
 LABELS = ("ham", "spam", "news")
 RECORDS = [({"a": float(i % 3), "b": 0.1 * i}, LABELS[i % 3]) for i in range(90)]

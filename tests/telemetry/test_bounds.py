@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumers.codecs.schemas import SchemaBook
 from consumers.commands.tables import _counts
-from consumers.telemetry.bounds import explained
+from consumers.telemetry.advice import explained
 from stream.checks.__main__ import shipped
 
 RESULTS = {

@@ -9,8 +9,8 @@ import numpy as np
 
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
-from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.event_logger import EventLogger
+from consumers.telemetry.optional import budget_sentence
 from stream.decision import Budget, BudgetView
 from stream.evaluate.quality import QualityView, Scores
 

@@ -17,13 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from consumers.base.health import Health
 from consumers.codecs.account import FieldsView
 from consumers.shard.views import DriftView, MonitorView
-from consumers.telemetry.class_names import OTHER, class_names
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.process import counted
 from consumers.telemetry.prometheus import ShardCollector
-from consumers.telemetry.spec import MetricSpec, of_shard
+from consumers.telemetry.spec import OTHER, MetricSpec, class_names, of_shard
 from consumers.web.page import Page, PageCollector
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.quality import WINDOWS
 from tests.telemetry.test_prometheus import OF, commit, full, samples, series, telemetry
 from tests.telemetry.views import RISK, challenger, quality, view

@@ -32,8 +32,8 @@ class Service:
 
     def commit(self, records: list[Record]) -> ShardView:
         """Commit records."""
-        outcome = self.shard.process(batch(records), NOW, account=True)
-        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=outcome.fields)
+        outcome = self.shard.process(batch(records), NOW)
+        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=outcome.tally())
         self._added.committed(event)
         view = self._added.with_view(self.shard.view())
         self._logger.committed(event, view)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from consumers.shard.views import Committed, ShardView
+from consumers.telemetry.advice import GuessMonitor, sentence
 from consumers.telemetry.event_logger import EventLogger
-from consumers.telemetry.guessing import GuessMonitor, sentence
 from stream.evaluate.guessing import BetterGuess
 from tests.stream.evaluate.test_guessing import Stream
 from tests.telemetry.test_prometheus import telemetry

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from consumers.shard.views import Committed, ShardView
+from consumers.telemetry.advice import only_one_class
 from consumers.telemetry.event_logger import EventLogger
-from consumers.telemetry.one_class import only_one_class
 from consumers.web.status_feed import StatusFeed
 from tests.telemetry.test_prometheus import telemetry
 from tests.telemetry.views import quality, view

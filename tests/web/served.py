@@ -17,7 +17,7 @@ from consumers.base.health import Health
 from consumers.base.records import Outgoing
 from consumers.commands.run import served
 from consumers.config import parse
-from consumers.service.ownership import Ownership
+from consumers.service.pace import Ownership
 from consumers.service.runner import Runner
 from consumers.shard.views import PublishedPrediction
 from consumers.web.status_feed import StatusFeed

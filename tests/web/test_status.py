@@ -24,13 +24,13 @@ from consumers.shard.views import (
     PublishedPrediction,
     RiskView,
 )
-from consumers.telemetry.guessing import sentence
+from consumers.telemetry.advice import sentence
 from consumers.web.document import MixStatus, ReportersStatus, ReporterStatus, Status
 from consumers.web.status import CLASSES, FIELDS, INPUTS, LONGEST, status, without_records
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
-from stream.decision.table import RISK_SCORES
+from stream.decision.overall import RISK_SCORES
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.key_scores import FrozenKeyScores
@@ -358,7 +358,7 @@ def test_an_entry_of_their_table_is_all_that_a_score_of_decisions_needs(
     """It follows the others, in every window."""
     title = "selective risk of decisions"
     more = replace(RISK_SCORES[0], title=title, value=lambda scores: scores.selective_risk)
-    monkeypatch.setattr("consumers.web.scores.RISK_SCORES", (*RISK_SCORES, more))
+    monkeypatch.setattr("consumers.web.status.RISK_SCORES", (*RISK_SCORES, more))
     over = {w: RiskScores(2.0, 0.5, 0.5, n) for n, w in enumerate(["all", "last_1000", "fading"])}
 
     scores = document(status_feed(risk=RiskView(0.5, 2, 1, windows=over))).shard.scores

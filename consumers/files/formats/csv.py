@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from consumers.base.errors import ConfigError
-from consumers.base.missing import is_missing
+from consumers.base.fields import is_missing
 from consumers.files.cells import (
     CONVERTS,
     Convert,

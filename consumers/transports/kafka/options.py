@@ -3,23 +3,55 @@
 An option on which exactly once depends is refused by its name. Names and types are checked here,
 before the client gets them, because its errors repeat values, and a value may be a password. An
 option that would send a password unencrypted, or to an unverified host, needs `insecure = true`.
+
+kafka-python 3.0.12 leaves two sockets to the collector: that of a connection which is not made in
+the end, and that of a connection which still had bytes to send. They are closed here.
 """
 
 from __future__ import annotations
 
 import ssl
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaTCPTransport
 
 from consumers.base.errors import ConfigError
 from consumers.transports.kafka.codecs import CODECS, lacking
-from consumers.transports.kafka.connections import close_abandoned_sockets
 
-__all__ = ["KafkaOptions"]
+__all__ = [
+    "KafkaOptions",
+    "close_abandoned_sockets",
+]
+
+
+_connect = KafkaNetSocket.sock_connect
+_init_transport = KafkaTCPTransport.__init__
+
+
+async def _connect_or_close(self: Any, net: Any, sock: Any, *args: Any, **named: Any) -> Any:
+    try:
+        return await _connect(self, net, sock, *args, **named)
+    except BaseException:  # also if its task was cancelled
+        sock.close()
+        raise
+
+
+def _init_and_close_with(self: Any, net: Any, sock: Any, *args: Any, **named: Any) -> None:
+    _init_transport(self, net, sock, *args, **named)
+    weakref.finalize(self, sock.close).atexit = False
+
+
+def close_abandoned_sockets() -> None:
+    """Change the client's connections in this process."""
+    KafkaNetSocket.sock_connect = _connect_or_close
+    KafkaTCPTransport.__init__ = _init_and_close_with
+
 
 close_abandoned_sockets()  # every client of this process has its settings from here
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.base.errors import RecordError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.codecs.arrow.messages import MOST_UNPACKED, ArrowMessages, documents, message_of
 from consumers.codecs.arrow.sizes import size_of
 from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObservations

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import DEAD_LETTER_REASONS, RecordError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
 from consumers.codecs.predictions import PredictionEncoder

@@ -45,7 +45,7 @@ def decoded(
     config = configured(lines)
     schema = config.declared_schema
     assert schema is not None
-    spec = shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"})).spec
+    spec = shard_of(config, schema).spec
     return spec.decoder(SchemaBook()).decode(keys or [b"k"] * len(values), values)
 
 
@@ -67,7 +67,7 @@ def test_columns_are_those_of_the_document() -> None:
     schema = config.declared_schema
     assert schema is not None
     values = list(mails(30, seed=5))
-    spec = shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"})).spec
+    spec = shard_of(config, schema).spec
     decoder = spec.decoder(SchemaBook())
 
     rows = decoder.decode([b"k"] * 30, values).rows
@@ -261,7 +261,7 @@ def test_headers_that_were_added_later_are_no_evidence(lines: str) -> None:
     field = "mail" if "format" in lines else "raw"
     schema = config.declared_schema
     assert schema is not None
-    spec = shard_of(config, schema, label_field=None, label_topics=frozenset({"verdicts"})).spec
+    spec = shard_of(config, schema).spec
     record = json.dumps({"id": "7", field: base64.b64encode(FILTERED).decode()}).encode()
     value = FILTERED if "format" in lines else record
 

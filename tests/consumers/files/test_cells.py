@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
-from consumers.base.missing import MISSING
+from consumers.base.fields import MISSING
 from consumers.files import cells as of_cells
 from consumers.files.cells import CONVERTS, guessed, guessed_name, value_of, values_of
 from consumers.files.formats import csv as csv_files

@@ -16,7 +16,7 @@ from hypothesis import example
 from consumers.commands.file_replay import ReplayOptions, replay_file
 from consumers.config import parse
 from consumers.files.source import FileSource
-from consumers.offline.lines import LineFeed
+from consumers.offline.columns import LineFeed
 from tests.seed import seeds
 
 ROWS = 80

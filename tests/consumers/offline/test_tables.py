@@ -15,7 +15,7 @@ from hypothesis import example
 from consumers.commands.file_replay import ReplayOptions, replay_file
 from consumers.config import parse
 from consumers.files.source import FileSource
-from consumers.offline.tables import TableFeed
+from consumers.offline.columns import TableFeed
 from tests.seed import seeds
 
 pa = pytest.importorskip("pyarrow")

@@ -14,8 +14,7 @@ import pytest
 from consumers.base.errors import RegistryError
 from consumers.codecs.registry import wire_format
 from consumers.config.registry import RegistryConfig
-from consumers.schemas.bounded import RequestBound
-from consumers.schemas.client import LARGEST_ANSWER, SchemaRegistry
+from consumers.schemas.client import LARGEST_ANSWER, RequestBound, SchemaRegistry
 from tests.waiting import PATIENCE
 
 JSON = b"Content-Type: application/vnd.schemaregistry.v1+json\r\n"

@@ -203,7 +203,7 @@ def test_trial_of_suspected_records_decodes_without_the_registry(tmp_path) -> No
     shop.feed(2, first=3)
     parts = list(shop.log.read(live.shard.positions, shop.log.end_offsets(found.inputs)))
     trials = TrialProcesses(
-        shop.config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False
+        shop.config, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False
     )
 
     with trials.of(live, parts, NOW + 1_000) as process:

@@ -31,6 +31,7 @@ from consumers.service.crash_guard import (
 )
 from consumers.service.trial import _cut
 from consumers.shard.assembly import shard_of
+from consumers.shard.batches import Commit
 from consumers.transports import open_log
 from stream import GaussianNB
 from stream.data.schema import Schema
@@ -50,28 +51,23 @@ class DiedError(BaseException):
 class Trials:
     """Tries records in a copy of the shard in this process: a death is an exception there."""
 
-    def __init__(self, config, found, directory, **_) -> None:
-        self.config, self.found = config, found
+    def __init__(self, config, directory, **_) -> None:
+        self.config = config
 
     @contextmanager
     def of(self, live, parts, now) -> Iterator[object]:
         """A court over the records."""
-        config, found = self.config, self.found
+        config = self.config
 
         class Court:
             def run(self, count: int, *, without_first: bool = False) -> TrialResult:
-                batch, _ = _cut(parts, found.label_topics, count, now)
+                batch, _ = _cut(parts, live.shard.spec.label_topics, count, now)
                 (topic, number), offset = batch.place(0)
-                shard = shard_of(
-                    config,
-                    Schema(live.fields),
-                    label_field=None,
-                    label_topics=found.label_topics,
-                )
+                shard = shard_of(config, Schema(live.fields))
                 shard.load_state(live.shard.to_state())
                 skip = [(topic, number, offset, "crash_poison")]
                 try:
-                    shard.process(batch, now, skips=skip if without_first else [])
+                    shard.process(batch, now, Commit(skip if without_first else []))
                 except DiedError:
                     return TrialResult("died", "SIGSEGV")
                 except Exception:

@@ -11,8 +11,8 @@ from consumers.base.errors import TransportError
 from consumers.base.records import Fetched, Partition
 from consumers.config import parse
 from consumers.journal.merge import Merge
-from consumers.service import gather
-from consumers.service.gather import Gatherer
+from consumers.service import pace
+from consumers.service.pace import Gatherer
 from tests.consumers.feeds import config_text
 from tests.simulation.broker import START, Clock
 
@@ -81,20 +81,20 @@ def test_batches_have_the_size_and_what_was_polled_too_much_is_in_the_next_one()
 def test_few_records_are_polled_a_few_times_in_the_delay_of_a_commit(monkeypatch) -> None:
     """Each record of a steady feed came in a poll of its own, a millisecond of a processor each."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     steady = Steady(clock, every=0.001)
     batch, _ = gatherer(steady).next(10_000, 0)
 
     assert batch is not None
     assert clock.now - steady.began == pytest.approx(DELAY, abs=0.001)
     assert len(batch) == pytest.approx(DELAY / 0.001, abs=3)
-    assert steady.polls <= gather.POLLS + 1
+    assert steady.polls <= pace.POLLS + 1
 
 
 def test_many_records_are_polled_without_a_pause(monkeypatch) -> None:
     """While the service is behind, each pause would be time lost."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     owner = Polled(900)
     batch, _ = gatherer(owner).next(20, 0)
 
@@ -109,7 +109,7 @@ def test_many_records_are_polled_without_a_pause(monkeypatch) -> None:
 def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waited) -> None:
     """A run that ends there would wait for records that it does not want."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
 
     class Ended(Polled):
         def poll(self, *, timeout: float, **more: object) -> list[Fetched]:
@@ -133,7 +133,7 @@ def test_last_records_before_an_end_wait_for_no_others(monkeypatch, until, waite
 def test_large_commit_is_polled_without_a_pause(monkeypatch) -> None:
     """What is few depends on the usual size of a commit, not on how many records wait."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     size = 20 * CONFIG.commit.usual_records
 
     class Large(Polled):
@@ -185,7 +185,7 @@ def slow(owner: Slow) -> Gatherer:
 def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch) -> None:
     """An input that was not fetched yet ended the batch: one commit in five had few records."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     owner = Slow(clock)
     gathering, sizes = slow(owner), []
     for _ in range(5):
@@ -200,7 +200,7 @@ def test_full_commit_waits_for_an_input_whose_records_are_under_way(monkeypatch)
 def test_few_records_of_an_input_are_polled_without_a_pause_while_behind(monkeypatch) -> None:
     """The pause between two polls is for feeds that fill no commit."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     gathering = slow(Slow(clock))
     for begin in (0, 100):
         at = list(range(begin, begin + 100))
@@ -215,12 +215,12 @@ def test_few_records_of_an_input_are_polled_without_a_pause_while_behind(monkeyp
 def test_full_commit_does_not_wait_for_a_silent_input(monkeypatch) -> None:
     """The records of the others are committed as far as the order is certain."""
     clock = Clock()
-    monkeypatch.setattr(gather, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     batch, _ = slow(Slow(clock, silent=True)).next(20, 0)
 
     assert batch is not None
     assert len(batch) == 2
-    assert clock.now - START < gather.MORE_SECONDS + 0.001
+    assert clock.now - START < pace.MORE_SECONDS + 0.001
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,7 @@ def test_model_is_kept_where_the_log_fails_while_nothing_is_in_hand(running, mon
     def lost(self, positions):
         raise TransportError("the coordinator is away")
 
-    monkeypatch.setattr("consumers.service.ownership.CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr("consumers.service.pace.CONFIRM_SECONDS", 0.0)
     monkeypatch.setattr("consumers.transports.memory.log.MemoryOwner.confirm", lost)
     running.until(lambda: len(service.snapshots()) == 1)
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from consumers.base.errors import FencedError
-from consumers.service import ownership
+from consumers.service import pace
 from consumers.service.runner import Runner
 from consumers.transports.memory.log import MemoryOwner
 from tests.consumers.feeds import fill, phishing
@@ -21,8 +21,8 @@ def test_idle_process_is_not_ready_while_the_log_does_not_say_that_it_owns_the_s
     make_service, monkeypatch
 ) -> None:
     """Another one has taken over, and the broker answers late: both would get requests."""
-    monkeypatch.setattr(ownership, "CONFIRM_SECONDS", 0.0)
-    monkeypatch.setattr(ownership, "DOUBT_SECONDS", 0.1)
+    monkeypatch.setattr(pace, "CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "DOUBT_SECONDS", 0.1)
     service, stop, errors = make_service(), threading.Event(), []
     fill(service.log, phishing(40))
     answered, asked, confirm = threading.Event(), threading.Event(), MemoryOwner.confirm
@@ -62,7 +62,7 @@ def test_idle_process_is_not_ready_while_the_log_does_not_say_that_it_owns_the_s
 def test_commit_that_takes_long_is_no_reason_for_doubt() -> None:
     """Records are there, so the process does its work."""
     now = 0.0
-    own = ownership.Ownership(lambda: now)
+    own = pace.Ownership(lambda: now)
     now = 100.0
 
     assert own.due

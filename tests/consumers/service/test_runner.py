@@ -241,7 +241,7 @@ def test_failures_between_which_the_ownership_was_confirmed_are_not_in_a_row(
 ) -> None:
     """Days without records must not add up the restarts of a broker."""
     monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr("consumers.service.ownership.CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr("consumers.service.pace.CONFIRM_SECONDS", 0.0)
     service, stop = make_service(), threading.Event()
     fill(service.log, phishing(10))
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
+from consumers.config.learner import Trust
 from consumers.journal.records import IdentityRecord, defaults_of
 from consumers.service import trial
 from consumers.service.crash_guard import TrialResult
@@ -22,6 +23,7 @@ from consumers.service.live import LiveShard
 from consumers.service.recovery import sources
 from consumers.service.trial import NOT_HANDED, TrialProcesses, _cause, _load, handed
 from consumers.shard.assembly import shard_of
+from consumers.shard.spec import ShardSpec
 from consumers.transports import open_log
 from tests.config.every_key import SECRETS, VARIANTS, every_key, keys, place, shown, toml, written
 from tests.consumers.deadly import TRIAL
@@ -57,7 +59,7 @@ def begun(service, config: Config) -> LiveShard:
     found = sources(config, service.log)
     schema = config.declared_schema
     assert schema is not None
-    shard = shard_of(config, schema, label_field=None, label_topics=found.label_topics)
+    shard = shard_of(config, schema)
     shard.positions = dict.fromkeys(found.inputs, 0)
     entry = IdentityRecord(config.name, 0, {}, [], [], "born", {"type": "MixedNB"}, {})
     return LiveShard(shard, 0, 0, 0, "mark", schema.fields, entry)
@@ -84,7 +86,6 @@ def court(make_service, monkeypatch):
         )
         trials = TrialProcesses(
             config,
-            found,
             service.directory,
             seconds=seconds,
             turn=lambda: turns.append(time.monotonic()),
@@ -158,7 +159,6 @@ def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path)
     config = service.config(more=EVERYTHING)
     trials = TrialProcesses(
         config,
-        sources(config, service.log),
         tmp_path,
         seconds=1,
         turn=lambda: None,
@@ -172,8 +172,13 @@ def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path)
     assert live.shard.unsaved == ["stream"]
     with live.shard.pickling():
         assert shard.fingerprint() == live.shard.fingerprint()
-    assert repr(replace(shard.spec, trusted=live.shard.spec.trusted)) == repr(live.shard.spec)
+    assert repr(shard.spec) == repr(as_sent(live.shard.spec, shard.spec.trusted))
     assert (case.now, case.parts) == (7, [])
+
+
+def as_sent(spec: ShardSpec, trusted: Trust) -> ShardSpec:
+    """The settings of a shard in a child, which trusts other challengers."""
+    return replace(spec, config=arrived(spec.config), trusted=trusted)
 
 
 def arrived(config: Config) -> Config:
@@ -267,19 +272,11 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
     found = sources(config, log)
     assert config.declared_schema is not None
     entry = IdentityRecord(config.name, 0, {}, [], [], "born", {"type": "MixedNB"}, {})
-    shard = shard_of(
-        config,
-        config.declared_schema,
-        label_field=config.input.label,
-        label_topics=found.label_topics,
-        defaults=defaults_of(entry),
-    )
+    shard = shard_of(config, config.declared_schema, defaults=defaults_of(entry))
     shard.positions = dict.fromkeys(found.inputs, 0)
     live = LiveShard(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)
     parts = list(log.read(dict.fromkeys(found.inputs, 0), log.end_offsets(found.inputs)))
-    trials = TrialProcesses(
-        config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False
-    )
+    trials = TrialProcesses(config, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False)
     with trials._file() as file:
         trials._write(file, live, parts, NOW)
         file.seek(0)
@@ -288,7 +285,7 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
         _, loaded = _load(file)
 
     assert shown(case) == []
-    assert repr(replace(loaded.spec, trusted=shard.spec.trusted)) == repr(shard.spec)
+    assert repr(loaded.spec) == repr(as_sent(shard.spec, loaded.spec.trusted))
     with trials.of(live, parts, NOW) as process:
         assert process.run(1) == TrialResult("lived")
     log.close()

@@ -44,7 +44,7 @@ def test_answer_is_the_prediction_that_the_service_writes_next(case: str) -> Non
         answer = None
         if record.topic == "obs":
             answerer = Answerer(machine.copied(JOURNAL, n))
-            explain = machine.spec.explain
+            explain = machine.spec.outputs.explain
             asked = answerer.read([record.key], [record.value])  # type: ignore[list-item]
             (answer,) = answerer.answer(asked, record.timestamp, explain=explain)
         outcome = machine.process(batch([record]), NOW)

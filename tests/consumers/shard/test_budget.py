@@ -12,7 +12,7 @@ from consumers.base.records import Record
 from stream.decision import BayesDecision, Budget
 from stream.errors import SchemaError
 from stream.join.silence import Silence
-from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard, stream, told
+from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard, spec, stream, told
 from tests.oracles.decision import decide
 
 RULE = Budget("r", 0.1)
@@ -92,7 +92,7 @@ def test_record_below_the_least_probability_is_not_flagged() -> None:
 
     assert min(flagged[0]) < 0.8 <= min(flagged[1])
     assert bound.view().budget.flagged == len(flagged[1]) > 20
-    assert (free.spec.shape.rule, bound.spec.shape.rule) == (RULE, rule)
+    assert (free.spec.budget, bound.spec.budget) == (RULE, rule)
 
 
 def test_another_doubt_keeps_the_evidence_and_another_number_of_labels_does_not() -> None:
@@ -101,8 +101,7 @@ def test_another_doubt_keeps_the_evidence_and_another_number_of_labels_does_not(
     run(before, RECORDS)
     other.load_state(before.to_state())
     more.load_state(before.to_state())
-    other.spec = replace(other.spec, budget=Budget("r", 0.1, 40))
-    more.spec = replace(more.spec, budget=Budget("r", 0.1, 41))
+    other.spec, more.spec = (spec(budget=Budget("r", 0.1, n)) for n in (40, 41))
     for machine in (other, more):
         run(machine, [seen("x", 5000)])
 

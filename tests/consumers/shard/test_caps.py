@@ -161,8 +161,7 @@ def bounded(max_bytes: str, kind: str, more: str = "", model: str = "MixedNB") -
     config = parse(text.replace('x = "numeric"', f'x = "{kind}"') + more)
     fields = config.declared_schema
     assert fields is not None
-    topics = frozenset({"ans"})
-    out = shard_of(config, fields, label_field=None, label_topics=topics)
+    out = shard_of(config, fields)
     out.set_challengers(configured(config))
     return out
 

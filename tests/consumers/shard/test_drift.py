@@ -12,7 +12,8 @@ import pytest
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.service.recovery import sources
-from consumers.shard.assembly import watched
+from consumers.shard.assembly import check_drift
+from consumers.shard.batches import Commit
 from consumers.shard.challengers import ChallengerSet
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.timetravel.rollback import roll_back
@@ -62,7 +63,7 @@ def run(machine, records, cuts=()):
     predictions, alarms = [], []
     for start, stop in pairwise([0, *sorted(cuts), len(records)]):
         part = batch(records[start:stop])
-        outcome = machine.process(part, NOW, drift=machine.drift_change)
+        outcome = machine.process(part, NOW, Commit(drift=machine.drift_change))
         predictions += [p.value for p in outcome.predictions()]
         alarms += outcome.alarms
     return predictions, alarms
@@ -203,7 +204,7 @@ def test_a_rule_of_a_newer_version_is_one_line() -> None:
     newer = {"monitors": [{"on": "error", "type": "NEWER"}], "keep": 1, "warm_up": 0}
 
     with pytest.raises(TransportError, match="run the version that wrote it") as caught:
-        shard().process(batch(stream(3, seed=1)), NOW, drift=newer)
+        shard().process(batch(stream(3, seed=1)), NOW, Commit(drift=newer))
     assert "\n" not in str(caught.value)
 
 
@@ -237,9 +238,9 @@ def test_a_feature_that_was_inferred_otherwise_is_one_line(tmp_path) -> None:
     text = '[drift]\ndetectors = [{on = "feature:height", type = "ADWIN"}]'
     settings = config(tmp_path, "memory:x", features=("height",), more=text)
 
-    assert watched(settings, Schema.of(height="binary")).features == ("height",)
+    check_drift(settings, Schema.of(height="binary"))
     with pytest.raises(ConfigError, match="no numeric feature 'height'; only numbers"):
-        watched(settings, Schema.of(height="categorical"))
+        check_drift(settings, Schema.of(height="categorical"))
 
 
 def test_alarms_are_committed_in_order(service) -> None:

@@ -10,9 +10,9 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition, Record
 from consumers.config import parse
-from consumers.shard.batches import Explained
+from consumers.shard.batches import Commit, Explained
 from consumers.shard.challengers import ChallengerSet
-from consumers.shard.models import build, explained
+from consumers.shard.models import build, check_able
 from stream.contest.champion import MODEL
 from stream.drift import DriftRule, MonitorRule
 from tests.consumers.feeds import NOW, batch, seen, shard, told
@@ -54,7 +54,7 @@ def test_one_prediction_is_explained_as_with_all_others(asked: int) -> None:
     whole, one = shard(explain=3), shard()
     all_of_them = whole.process(batch(records_of(30)), NOW).result
     place = (Partition("obs", 0), asked, None)
-    found = one.process(batch(records_of(30)), NOW, explain=Explained(3, place)).result
+    found = one.process(batch(records_of(30)), NOW, Commit(explain=Explained(3, place))).result
 
     assert found.explanations[asked] == all_of_them.explanations[asked]
     assert found.explanations[asked] is not None
@@ -103,4 +103,4 @@ def test_learner_without_shares_is_refused_in_one_line(name) -> None:
     )
 
     with pytest.raises(ConfigError, match=f"explain: {name} cannot explain predictions; remove"):
-        explained(config.output.explain, build(config.model), config.model)
+        check_able(config, build(config.model))

@@ -105,7 +105,7 @@ def test_model_that_cannot_unlearn_is_refused_with_one_line(make_service) -> Non
     config = parse(text, directory=service.directory)
 
     with pytest.raises(ConfigError, match="corrections: RiverClassifier cannot unlearn") as caught:
-        shard_of(config, config.declared_schema, label_field=None, label_topics=())
+        shard_of(config, config.declared_schema)
     assert "\n" not in str(caught.value)
 
 

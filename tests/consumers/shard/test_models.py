@@ -9,13 +9,19 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
+from consumers.config import parse
 from consumers.config.auto import DEFAULTS, learner_type
 from consumers.config.learner import ChallengerConfig, ModelConfig, model_types
 from consumers.shard.challengers import challenger_block
-from consumers.shard.models import build, check_fields, correcting, unused
+from consumers.shard.models import build, check_able, check_fields, unused
 from stream.data.schema import KINDS, Schema
 from stream.keyed import PerKeyNB
 from stream.preprocessing import Discretized
+
+CORRECTING = parse(
+    "name = 'x'\nlabels = {corrections = true}\n"
+    "[input]\ntransport = 'memory:x'\nobservations = 'obs'"
+)
 
 
 @pytest.mark.parametrize(
@@ -194,15 +200,15 @@ def test_per_is_a_model_for_each_key() -> None:
     with pytest.raises(ConfigError, match=r"MixedNB: no parameter .per.; .* type = .PerKeyNB."):
         build(ModelConfig(type="MixedNB", per="tenant"))
     with pytest.raises(ConfigError, match="PerKeyNB cannot unlearn"):
-        correcting(True, learner)
+        check_able(CORRECTING, learner)
 
 
 def test_learned_bins_refuse_corrections_by_name() -> None:
     """A label cannot be taken back from bins that have moved."""
     with pytest.raises(ConfigError, match="CategoricalNB after learned bins cannot unlearn"):
-        correcting(True, build(ModelConfig(type="CategoricalNB", bins={})))
+        check_able(CORRECTING, build(ModelConfig(type="CategoricalNB", bins={})))
     fixed = build(ModelConfig(type="CategoricalNB", bins={"edges": {"a": [1.0]}}))
-    assert correcting(True, fixed)
+    check_able(CORRECTING, fixed)
 
 
 def test_p_of_each_value_is_a_table() -> None:

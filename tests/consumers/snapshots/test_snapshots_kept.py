@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from consumers.base.errors import SnapshotError
 from consumers.snapshots import store as store_module
 from consumers.snapshots.format import MAGIC
-from consumers.snapshots.retention import kept
-from consumers.snapshots.store import SnapshotStore, SnapshotWriter
+from consumers.snapshots.store import SnapshotStore, SnapshotWriter, kept
 from tests.consumers.snapshots.test_snapshots import about, state
 from tests.waiting import PATIENCE
 

@@ -17,7 +17,7 @@ from consumers.config.load import parse
 from consumers.journal import records as journal
 from consumers.journal.reader import record_count
 from consumers.journal.records import JournalRecord, RelearnRecord
-from consumers.service import ownership
+from consumers.service import pace
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.timetravel import relearn
@@ -239,7 +239,7 @@ def test_running_service_is_replaced_and_learns_nothing_twice(
     tmp_path: Path, fresh: list[str], monkeypatch
 ) -> None:
     """Every shard is fenced while it runs, and what it consumed meanwhile is learned."""
-    monkeypatch.setattr(ownership, "CONFIRM_SECONDS", 0.1)
+    monkeypatch.setattr(pace, "CONFIRM_SECONDS", 0.1)
     service, stop, errors = Service(tmp_path / "svc", "sqlite"), threading.Event(), []
     fleet = service.fleet(MODEL, stop, drain=False)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream import CategoricalNB
 from stream.data.block import Rows
 from stream.decision import BayesDecision
-from stream.decision.label_frequency import of_classes
+from stream.decision.risk import of_classes
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 from stream.join.silence import Silence

@@ -26,7 +26,7 @@ from stream.contest.champion import MODEL, ChampionChallenger
 from stream.data.block import LEARN, PREDICT, Block
 from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
-from stream.evaluate.explained import ExplanationSettings
+from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 

@@ -16,11 +16,10 @@ from sklearn import metrics as sklearn
 from sklearn.utils.class_weight import compute_sample_weight
 
 from stream import GaussianNB
-from stream.evaluate.agreement import agreement
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import FADING_FACTOR, WINDOWS, Quality, QualityView
 from stream.evaluate.ranking import ranking
-from stream.evaluate.scores import BINS, PredictionTable, Scores, Tally
+from stream.evaluate.scores import BINS, PredictionTable, Scores, Tally, agreement
 from tests.oracles.scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
 from tests.seed import seeds
 

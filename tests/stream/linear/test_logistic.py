@@ -24,7 +24,7 @@ from stream import (
 )
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN
-from stream.linear import crossed
+from stream.linear._kernels import crossed
 from stream.linear._kernels.crossed import pair_bucket
 from stream.linear.indicators import category_bucket, indicators
 from stream.text import bucket
@@ -250,7 +250,7 @@ def test_explanation_names_only_the_pairs_that_are_there(monkeypatch) -> None:
         named.append((a, b))
         return pair_bucket(a, b)
 
-    monkeypatch.setattr(crossed.kernels, "pair_bucket", counted)
+    monkeypatch.setattr(crossed, "pair_bucket", counted)
     why = model.explain_one(xs[0])
 
     pairs = {f"f{i:02} × f{k:02}" for i in range(16) for k in range(i + 1, 16)}

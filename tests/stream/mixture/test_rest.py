@@ -23,7 +23,7 @@ from stream import (
 )
 from stream.checks import check_laws
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.mixture import Calibrated, rest
+from stream.mixture import Calibrated, belief
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowMixture, SlowNoChange
 from tests.seed import seeds
@@ -37,10 +37,10 @@ Record = tuple[dict[str, Any], str]
 @pytest.fixture(autouse=True)
 def short(monkeypatch) -> None:
     """Periods of ten labels, so that short streams have many rests."""
-    monkeypatch.setattr(rest, "PERIOD", PERIOD)
-    monkeypatch.setattr(rest, "FIRST", FIRST)
-    monkeypatch.setattr(rest, "LONGEST", LONGEST)
-    monkeypatch.setattr(rest, "LEAST", LEAST)
+    monkeypatch.setattr(belief, "PERIOD", PERIOD)
+    monkeypatch.setattr(belief, "FIRST", FIRST)
+    monkeypatch.setattr(belief, "LONGEST", LONGEST)
+    monkeypatch.setattr(belief, "LEAST", LEAST)
 
 
 def experts() -> list[Learner]:
@@ -157,7 +157,7 @@ def test_expert_that_becomes_right_is_woken_and_believed() -> None:
 
 def test_weight_that_rises_in_a_rest_ends_it() -> None:
     """By late labels of what it predicted before."""
-    found = rest.Rest(3, always=2)
+    found = belief.Rest(3, always=2)
     for _ in range(FIRST // PERIOD):
         found.count(PERIOD)
     assert found.awake.tolist() == [True, True, False]
@@ -172,7 +172,7 @@ def test_weight_that_rises_in_a_rest_ends_it() -> None:
 
 def test_rests_double_up_to_the_longest() -> None:
     """1, 2, 4, 4, … periods, each after a trial of one period."""
-    found = rest.Rest(3, always=2)
+    found = belief.Rest(3, always=2)
     was = []
     for _ in range(60):
         found.count(PERIOD)
@@ -184,7 +184,7 @@ def test_rests_double_up_to_the_longest() -> None:
 
 def test_who_learned_a_record_is_known_by_its_age() -> None:
     """As the history of every period says; before the kept ones only the guesses."""
-    found = rest.Rest(4, always=2)
+    found = belief.Rest(4, always=2)
     rng = Random(3)
     learned: list[list[bool]] = []
     for _ in range(3000):
@@ -194,9 +194,9 @@ def test_who_learned_a_record_is_known_by_its_age() -> None:
 
     for age in range(3000):
         assert found.awake_at(age).tolist() == learned[2999 - age]
-    for _ in range(rest.KEPT + 1):
+    for _ in range(belief.KEPT + 1):
         found.count(PERIOD)
-    assert found.awake_at((rest.KEPT + 1) * PERIOD).tolist() == [True, True, False, False]
+    assert found.awake_at((belief.KEPT + 1) * PERIOD).tolist() == [True, True, False, False]
 
 
 @pytest.mark.parametrize("delay", [0, 7, 35])
@@ -296,7 +296,7 @@ def test_damaged_rests_are_refused(name, value) -> None:
     state.arrays[name][-1] = value
 
     with pytest.raises(StateError):
-        rest.Rest(5, always=2).load_state(state)
+        belief.Rest(5, always=2).load_state(state)
 
 
 @pytest.mark.parametrize("learned", [None, -1, 2**63, "3", 1.0])
@@ -306,7 +306,7 @@ def test_damaged_count_of_labels_is_refused(learned) -> None:
     damaged = State({**state.header, "learned": learned}, state.arrays)
 
     with pytest.raises(StateError):
-        rest.Rest(5, always=2).load_state(damaged)
+        belief.Rest(5, always=2).load_state(damaged)
 
 
 def test_guess_that_rests_in_a_state_is_refused() -> None:
@@ -315,12 +315,12 @@ def test_guess_that_rests_in_a_state_is_refused() -> None:
     state.arrays["until"][0] = PERIOD
 
     with pytest.raises(StateError):
-        rest.Rest(5, always=2).load_state(state)
+        belief.Rest(5, always=2).load_state(state)
 
 
 def test_block_is_divided_at_the_labels_only() -> None:
     """Predictions do not count."""
-    found = rest.Rest(3, always=2)
+    found = belief.Rest(3, always=2)
     op = np.array([PREDICT, LEARN, PREDICT_THEN_LEARN] * 9, dtype=np.int8)
 
     assert found.stops(op) == [15, 27]

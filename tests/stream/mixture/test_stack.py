@@ -24,7 +24,7 @@ from stream import (
 )
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
-from stream.mixture import Calibrated, rest
+from stream.mixture import Calibrated, belief
 from stream.mixture._kernels.stack import LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowNoChange, floored
@@ -51,7 +51,7 @@ def short(monkeypatch) -> None:
         ("LONGEST", LONGEST),
         ("LEAST", LEAST),
     ):
-        monkeypatch.setattr(rest, name, value)
+        monkeypatch.setattr(belief, name, value)
 
 
 def experts() -> list[Learner]:
