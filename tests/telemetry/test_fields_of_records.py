@@ -117,7 +117,8 @@ def test_the_account_is_that_of_the_values_counted_one_by_one(size) -> None:
         *({"colour": "red", "note": 7, "zzz": 1}, {"a": "NA", "note": "x", "colr": {"b": 2}}),
     ]
     bodies = [json.dumps({"id": str(i), **values[i % len(values)]}).encode() for i in range(300)]
-    bodies = [*bodies[:3], *GARBAGE, *bodies[3:]]
+    rejected = [body for body in GARBAGE if b"ud800" not in (body or b"")]
+    bodies = [*bodies[:3], *rejected, *bodies[3:]]
     records = [Record("obs", 0, i, NOW, None, body) for i, body in enumerate(bodies)]
     service = Service(**kinds)
     used, bad, unknown, good = Counter[str](), Counter[str](), Counter[str](), 0
