@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from signal import SIGINT, getsignal, signal
+from importlib import import_module
+from signal import SIGINT
 from threading import current_thread, main_thread
 from typing import Any
 
 __all__ = ["interruptible", "uninterrupted"]
+
+# The functions within `signal`, which itself looks for an enum of each handler: that takes 5 µs.
+_signal: Any = import_module("_signal")
+_get, _set = _signal.getsignal, _signal.signal
 
 
 class uninterrupted:  # noqa: N801  read as `with uninterrupted():`
@@ -29,14 +34,14 @@ class uninterrupted:  # noqa: N801  read as `with uninterrupted():`
     def __enter__(self) -> None:
         self.handler = None
         self.came = False
-        handler = getsignal(SIGINT)
+        handler = _get(SIGINT)
         if callable(handler) and _block_of(handler) is None and current_thread() is main_thread():
             self.handler = handler  # before ours is there, which calls it
-            signal(SIGINT, self.note)
+            _set(SIGINT, self.note)
 
     def __exit__(self, *_: object) -> None:
         if self.handler is not None:
-            signal(SIGINT, self.handler)
+            _set(SIGINT, self.handler)
             if self.came:
                 self.handler(SIGINT, None)
 
@@ -50,19 +55,19 @@ class uninterrupted:  # noqa: N801  read as `with uninterrupted():`
 @contextmanager
 def interruptible() -> Iterator[None]:
     """In a block of `uninterrupted`: one that waits for long, which Ctrl-C ends."""
-    note = getsignal(SIGINT)
+    note = _get(SIGINT)
     block = _block_of(note)
     if block is None or block.handler is None or current_thread() is not main_thread():
         yield
         return
-    signal(SIGINT, block.handler)
+    _set(SIGINT, block.handler)
     try:
         if block.came:
             block.came = False
             block.handler(SIGINT, None)
         yield
     finally:
-        signal(SIGINT, note)
+        _set(SIGINT, note)
 
 
 def _block_of(handler: Any) -> uninterrupted | None:

@@ -211,13 +211,9 @@ class KNNClassifier(Learner):
         if id is not None:
             _check_id(id)
             with uninterrupted():  # the record and its id
-                self._learn(x, y, w)
+                self.learn_one(x, y, w)
                 self._memory.window.name_newest(id)
-        else:
-            self._learn(x, y, w)
-
-    def _learn(self, x: Mapping[Any, Any], y: Any, w: float) -> None:
-        if not self._learned_quickly(x, y, w):
+        elif not self._learned_quickly(x, y, w):
             self.run(Block.of(self.rows([x]), LEARN, [y], w))
 
     def _learned_quickly(self, x: Mapping[Any, Any], y: Any, w: float) -> bool:
