@@ -79,7 +79,8 @@ class OwnExplanation(msgspec.Struct):
 
 class PredictionRecord(msgspec.Struct, omit_defaults=True):
     """A prediction, as in the topic. `position` is the one of the model in the journal, or of the
-    observation if it was recorded; `age_ms` is how long ago that model was the newest.
+    observation if it was recorded; `age_ms` is how long ago that model was the newest. `evidence`:
+    what the record says for each label, whatever their shares, if the learner knows it.
     `ignored_fields`: at most ten fields of the observation, if none of its fields is one of the
     model; the prediction is then the one without features."""
 
@@ -90,6 +91,7 @@ class PredictionRecord(msgspec.Struct, omit_defaults=True):
     position: PredictedPosition
     ts: int
     age_ms: int | None = None
+    evidence: list[tuple[Label, float]] | None = None
     decision: DecidedAction | None = None
     explanation: OwnExplanation | None = None
     ignored_fields: list[str] | None = None

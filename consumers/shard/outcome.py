@@ -480,7 +480,7 @@ class Outcome:
             self._encoders(),
             self.ids,
             self.result.predicted.tolist(),
-            all_made.ranked(spec.top),
+            zip(all_made.ranked(spec.top), all_made.ranked_evidence(spec.top), strict=True),
             (self.result.learned_before + self.learned_before).tolist(),
             batch.source[self.observed].tolist(),
             batch.offsets[self.observed].tolist(),
@@ -490,11 +490,12 @@ class Outcome:
             (self.result.explanations if spec.explain else None) or [None] * n,
             strict=True,
         )
-        for encoder, id_, predicted, ranked, learned, source, offset, row, ts, made, why in columns:
-            topic, number = batch.partitions[source]
+        for encoder, id_, predicted, says, learned, source, offset, row, ts, made, why in columns:
+            (ranked, evidence), (topic, number) = says, batch.partitions[source]
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
-            value = encoder.encode(id_, best, ranked, learned, place, ts, made, why, row)
+            more = (made, why, row, evidence)
+            value = encoder.encode(id_, best, ranked, learned, place, ts, *more)
             out = number % spec.predictions_partitions
             if spec.cloudevents:
                 headers = event_headers(spec.name, (*place, row), id_, ts, content)

@@ -25,6 +25,7 @@ from stream.evaluate.explained import ExplainedPredictions, ExplanationSettings,
 from stream.evaluate.labelled import LabelledPredictions
 from stream.join.silence import Silence
 from stream.learner.base import Learner, Predictions
+from stream.learner.predictions import connected
 
 __all__ = ["BlockContext", "compile_drift", "executed"]
 
@@ -122,8 +123,7 @@ def _joined(before: ExplainedPredictions, after: ExplainedPredictions) -> Explai
     """Predictions with the last ones replaced by `after`."""
     (old, why), (new, more) = before, after
     keep = len(old) - len(new)
-    proba = np.concatenate((old.proba[:keep], new.proba))
-    made = Predictions(new.classes, proba, np.concatenate((old.known[:keep], new.known)))
+    made = connected([old.part(0, keep), new], new.classes)
     return made, None if why is None else [*why[:keep], *(more or [])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from stream.evaluate.result import by_code
 from stream.join.silence import Silence
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
+from stream.learner.predictions import connected
 
 __all__ = ["ExplainedPredictions", "ExplanationSettings", "run_explained"]
 
@@ -78,7 +80,7 @@ def run_explained(
     proba = np.where(told[:, None], made.proba, 0.0)
     if silence.frequency < 1.0 and code < len(labels):
         proba = of_classes(proba, code, silence.frequency)
-    return Predictions(made.classes, proba, np.where(told, made.known, 0)), explanations
+    return replace(made, proba=proba, known=np.where(told, made.known, 0)), explanations
 
 
 def _explained_in_part(
@@ -98,12 +100,4 @@ def _explained_in_part(
         start = step + 1
     parts.append(learner.run(block.slice(start, len(block))))
     found += [None] * len(parts[-1])
-    proba, at = np.zeros((len(found), len(learner.classes))), 0
-    even = None if parts[0].even is None else np.zeros_like(proba)
-    for part in parts:
-        if even is not None:
-            even[at : at + len(part), : part.proba.shape[1]] = part.judged
-        proba[at : at + len(part), : part.proba.shape[1]] = part.proba
-        at += len(part)
-    known = np.concatenate([part.known for part in parts])
-    return Predictions(learner.classes, proba, known, even), found
+    return connected(parts, learner.classes), found

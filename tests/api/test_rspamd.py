@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,16 +96,17 @@ def test_spam_has_the_published_shape(service: Living) -> None:
 
 
 def test_ham_is_left_alone(service: Living) -> None:
-    """Its score is the log-odds of the probability that /v1/predict gives, below the required."""
+    """Its score is the evidence that /v1/predict gives, below the required."""
     made = ask(service, mail(901, spam=False)).json()
     record = {"id": "x", "mail": base64.b64encode(mail(901, spam=False)).decode()}
     asked = httpx.post(f"{service.url}/v1/predict", json=record, timeout=PATIENCE).json()
-    p = dict(asked["probabilities"])["spam"]
+    odds = dict(asked["evidence"])["spam"]
 
     assert made["action"] == "no action"
     assert list(made["symbols"]) == ["HEADWATER_HAM"]
     assert made["score"] < made["required_score"]
-    assert made["score"] == pytest.approx(math.log(p / (1 - p)), abs=1e-4)
+    assert made["score"] == pytest.approx(odds, abs=1e-4)
+    assert f" evidence={odds:+.2f}" in made["milter"]["add_headers"]["X-Headwater"]["value"]
     assert made["symbols"]["HEADWATER_HAM"]["options"]
 
 
