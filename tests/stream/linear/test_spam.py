@@ -160,11 +160,11 @@ def test_evidence_is_the_explanation_without_the_prior(classes) -> None:
     asked = [x for x, _, _ in messages(100, classes, seed=3)][80:]
     made = model.run(Block.of(model.rows(asked), PREDICT))
 
-    for x, proba, evidence in zip(asked, made.proba, made.evidence, strict=True):
+    for x, proba, odds in zip(asked, made.proba, made.evidence, strict=True):
         a, b = np.argsort(-proba)[:2]
         why = model.explain_one(x, made.classes[a], made.classes[b])
         says = sum(share for name, share in why.contributions.items() if name != "(prior)")
-        even = np.exp(evidence - np.log(classes - 1))  # odds, and so a probability
+        even = np.exp(odds - np.log(classes - 1))  # odds, and so a probability
         even = even / (1 + even)
         assert np.log(even[a] / even[b]) == pytest.approx(says, abs=1e-4)
         assert even.sum() == pytest.approx(1.0)
