@@ -18,6 +18,7 @@ from consumers.mail.envelope import (
     fields_of,
     mail_key,
     parted,
+    verdict_words,
 )
 from consumers.mail.lighter import mail_record
 
@@ -48,12 +49,16 @@ class Verdict(NamedTuple):
         The model that predicted: name, type, and how many labels it had learned.
     reasons
         Features with their share of the log-odds of spam, the largest first.
+    evidence
+        What the mail says for spam, without the shares of the labels, as log-odds; None: the model
+        does not know.
     """
 
     word: Word
     score: float
     model: str
     reasons: Sequence[tuple[str, float]] = ()
+    evidence: float | None = None
 
 
 def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
@@ -80,7 +85,7 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     >>> shares = [("spam", 0.75), ("ham", 0.25)]
     >>> made = PredictionRecord("7", "spam", shares, by, at, 0, decision=DecidedAction(None, None))
     >>> verdict_of(made)
-    Verdict(word='unsure', score=0.75, model='mail/spam/40', reasons=())
+    Verdict(word='unsure', score=0.75, model='mail/spam/40', reasons=(), evidence=None)
     """
     shares = {_text(label): p for label, p in made.probabilities}
     action = made.prediction if made.decision is None else made.decision.action
@@ -103,7 +108,8 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     reasons = [] if why is None else [(name, sign * share) for name, share in why.top]
     by = made.model
     model = f"{by.name}/{by.type}/{by.learned}"
-    return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons))
+    evidence = {_text(label): odds for label, odds in made.evidence or ()}.get(spam)
+    return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons), evidence)
 
 
 def stamped(value: bytes, verdict: Verdict) -> bytes:
@@ -134,7 +140,8 @@ def stamped(value: bytes, verdict: Verdict) -> bytes:
 
 
 def _headers(verdict: Verdict, end: bytes) -> bytes:
-    words = [verdict.word, f"score={verdict.score:.6f}", f"model={_ascii(verdict.model, 200)}"]
+    words = verdict_words(verdict.word, verdict.score, verdict.evidence)
+    words.append(f"model={_ascii(verdict.model, 200)}")
     lines = _folded(f"{HEADER.decode()}:", words)
     if verdict.reasons:
         why = [f"{_ascii(name, LONGEST_REASON)}={share:+.2f}" for name, share in verdict.reasons]

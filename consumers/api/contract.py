@@ -83,7 +83,8 @@ class OwnExplanation(msgspec.Struct):
 
 class PredictionRecord(msgspec.Struct, omit_defaults=True):
     """A prediction, as in the topic. `position` is the one of the model in the journal, or of the
-    observation if it was recorded; `age_ms` is how long ago that model was the newest. `notes`:
+    observation if it was recorded; `age_ms` is how long ago that model was the newest. `evidence`:
+    what the record says for each label, whatever their shares, if the learner knows it. `notes`:
     the fields of the observation that were not used, at most 20."""
 
     id: str
@@ -93,6 +94,7 @@ class PredictionRecord(msgspec.Struct, omit_defaults=True):
     position: PredictedPosition
     ts: int
     age_ms: int | None = None
+    evidence: list[tuple[Label, float]] | None = None
     decision: DecidedAction | None = None
     explanation: OwnExplanation | None = None
     notes: list[Note] = []

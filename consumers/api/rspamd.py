@@ -17,7 +17,7 @@ import msgspec
 from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
 from consumers.api.problems import ProblemError
 from consumers.config import Config
-from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, mail_key
+from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, verdict_words
 from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
@@ -28,6 +28,7 @@ _decode = msgspec.json.Decoder(PredictionRecord).decode
 REASONS = 5
 SPAM = "spam"
 LEAST = 2.0**-52  # of a probability and of 1 - p, as in scores
+MOST = log((1.0 - LEAST) / LEAST)  # of a score
 GZIP = 31  # of zlib: with the header and the checksum of gzip
 WINDOW = 2**23  # bytes that a zstd frame may refer back to; more need a level above 19
 ACTIONS = {"spam": "add header", "unsure": "no action", "ham": "no action"}
@@ -104,7 +105,7 @@ def read(config: Config, answerer: Answerer, body: bytes, coding: str) -> ReadMa
     if not value:
         raise ProblemError(400, "expected a mail as the body, got nothing")
     text = b64encode(lighter(bare(value))).decode()
-    record = msgspec.json.encode(_nested(config.input.id, mail_key(value)) | {field: text})
+    record = msgspec.json.encode({field: text})  # its id is not in the answer
     return ReadMail(answerer.read([b"0"], [record]), header_of(value, b"message-id"))
 
 
@@ -133,12 +134,15 @@ def checked(config: Config, answerer: Answerer, mail: ReadMail, now: int) -> Rsp
 
 def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) -> RspamdReply:
     shares = {named(label): p for label, p in made.probabilities}
+    evidence = {named(label): odds for label, odds in made.evidence or ()}.get(spam)
     score = _log_odds(shares.get(spam, 0.0)) if shares else 0.0
+    score = score if evidence is None else _bounded(evidence)
     action = made.prediction if made.decision is None else made.decision.action
     word = "unsure" if action is None else "spam" if named(action) == spam else "ham"
     name = f"HEADWATER_{word.upper()}"
     by = made.model
-    about = f"{by.name}/{by.type}, {by.learned} labels learned; log-odds of {spam}"
+    what = "log-odds" if evidence is None else "evidence"
+    about = f"{by.name}/{by.type}, {by.learned} labels learned; {what} of {spam}"
     symbol = RspamdSymbol(name, score, score, about, _reasons(made, spam))
     return RspamdReply(
         is_skipped=False,
@@ -151,7 +155,7 @@ def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) 
             "remove_headers": {"X-Headwater": 0, "X-Headwater-Why": 0},
             "add_headers": {
                 "X-Headwater": {
-                    "value": f"{word} score={shares.get(spam, 0.0):.6f}",
+                    "value": " ".join(verdict_words(word, shares.get(spam, 0.0), evidence)),
                     "order": 0,
                 }
             },
@@ -168,12 +172,9 @@ def _reasons(made: PredictionRecord, spam: str) -> list[str]:
 
 
 def _log_odds(p: float) -> float:
-    """Bounded, because JSON has no infinity."""
     p = min(max(p, LEAST), 1.0 - LEAST)
-    return round(log(p / (1.0 - p)), 4)
+    return _bounded(log(p / (1.0 - p)))
 
 
-def _nested(path: str, id_: str) -> dict[str, object]:
-    """The id in the field that has it; a dotted name is one of nested objects."""
-    first, dot, rest = path.partition(".")
-    return {first: _nested(rest, id_) if dot else id_}
+def _bounded(odds: float) -> float:
+    return round(min(max(odds, -MOST), MOST), 4)

@@ -32,11 +32,12 @@ _FIXED = (  # in the order of the kernel's numbers
     b',"probabilities":[',
     b',"index":',
     b'},"ts":',
+    b',"evidence":[',
     b',"decision":{"action":',
     b',"risk":',
 )
 _ESCAPED = 6  # bytes of one byte of an id, at most
-_OTHERS = 5 * LONGEST + 3 * 4 + 2  # bytes of five numbers, of null three times, and of two braces
+_OTHERS = 5 * LONGEST + 3 * 4 + 3  # bytes of five numbers, of null three times, and of three ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,16 @@ def encoded_block(block: PredictionBlock) -> tuple[NDArray[np.uint8], NDArray[np
     texts, starts = _texts(cells, block.ids)
     top = min(block.top, len(classes))
     each = sum(map(len, _FIXED)) + sum(map(_longest, (places, models, classes, actions)))
-    each += _OTHERS + top * (_longest(classes) + LONGEST + 3)
+    evidence = made.evidence
+    lists = 1 if evidence is None else 2
+    each += _OTHERS + lists * top * (_longest(classes) + LONGEST + 3)
     size = len(block.ids) * each + (1 + _ESCAPED) * int(starts[-1] - starts[len(cells)])
     out, lengths = np.empty(size, dtype=np.uint8), np.empty((len(block.ids), 2), dtype=np.int64)
     p = np.ascontiguousarray(made.proba)
     risks = np.zeros(len(p)) if decided is None else np.ascontiguousarray(decided.risk)
+    weighed = np.zeros(len(p), dtype=np.bool_)
+    if evidence is not None and classes:
+        weighed[:] = (made.known > 0) & ~np.isnan(evidence[:, 0])
     write_predictions(
         texts,
         starts,
@@ -119,6 +125,8 @@ def encoded_block(block: PredictionBlock) -> tuple[NDArray[np.uint8], NDArray[np
         columns,
         p,
         p.view(np.uint64),
+        weighed,
+        (np.zeros((0, 0)) if evidence is None else evidence).view(np.uint64),
         risks.view(np.uint64),
         np.empty(max(top, 1), dtype=np.int64),
         _escapes(),
@@ -132,8 +140,8 @@ def encoded_block(block: PredictionBlock) -> tuple[NDArray[np.uint8], NDArray[np
 
 def rehearse() -> None:
     """Encode one prediction, so that the kernel is compiled."""
-    zero = np.zeros(1, dtype=np.int64)
-    made = Predictions(["a"], np.ones((1, 1)), zero + 1)
+    zero, one = np.zeros(1, dtype=np.int64), np.ones((1, 1))
+    made = Predictions(["a"], one, zero + 1, one)
     models, partitions = [(0, ("", ""))], [Partition("", 0)]
     encoded_block(
         PredictionBlock(models, ["0"], made, zero, zero, partitions, zero, zero, None, zero, 1)

@@ -27,6 +27,8 @@ def to_records(prediction: dict[str, Any]) -> dict[str, Any]:
     """
     pairs = prediction["probabilities"]
     out = {**prediction, "probabilities": [{"label": y, "probability": p} for y, p in pairs]}
+    if (evidence := prediction.get("evidence")) is not None:
+        out["evidence"] = [{"label": label, "log_odds": odds} for label, odds in evidence]
     if (why := prediction.get("explanation")) is not None:
         top = [{"name": name, "log_odds": share} for name, share in why["top"]]
         out["explanation"] = {**why, "top": top}
@@ -52,6 +54,8 @@ def from_records(document: dict[str, Any]) -> dict[str, Any]:
     }
     pairs = document["probabilities"]
     out["probabilities"] = [[each.get("label"), each.get("probability")] for each in pairs]
+    if evidence := out.pop("evidence", None):
+        out["evidence"] = [[each.get("label"), each.get("log_odds")] for each in evidence]
     if (why := out.get("explanation")) is not None:
         out["explanation"] = {
             **why,
@@ -91,6 +95,7 @@ class _Prediction(msgspec.Struct, gc=False):
     model: _Model
     position: _Position
     ts: int
+    evidence: list[tuple[Label, float]] | msgspec.UnsetType = msgspec.UNSET
     decision: _Decision | msgspec.UnsetType = msgspec.UNSET
     explanation: _Explanation | msgspec.UnsetType = msgspec.UNSET
 
@@ -132,11 +137,12 @@ class PredictionEncoder:
         decision: tuple[Label | None, float | None] | None = None,
         why: Explanation | None = None,
         row: int | None = None,
+        evidence: list[tuple[Label, float]] | None = None,
     ) -> bytes:
         """One prediction; `ranked` are the classes to write, the most probable first.
 
-        `decision` is action and risk, and `row` the index of the row in its message. The record
-        leaves out `decision` and `why` if they are None.
+        `decision` is action and risk, `row` the index of the row in its message, and `evidence` has
+        the labels of `ranked`. The record leaves out what is None.
         """
         model = _Model(self.name, self.kind, learned)
         made = msgspec.UNSET if decision is None else _Decision(*decision)
@@ -144,4 +150,5 @@ class PredictionEncoder:
         if why is not None:
             shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
         place = _Position(*position, msgspec.UNSET if row is None else row)
-        return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))
+        says = msgspec.UNSET if evidence is None else evidence
+        return self._encode(_Prediction(id_, best, ranked, model, place, ts, says, made, shares))

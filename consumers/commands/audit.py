@@ -105,6 +105,9 @@ def _show(results: dict[str, Any], file: Path) -> None:
         why = "the label of silence was not learned" if model["learned"] else "no label was learned"
         what = f"nothing: {why} yet"
     typer.echo(f"predicted {what}")
+    if evidence := made.get("evidence"):
+        said = ", ".join(f"{named(label)} {odds:+.6g}" for label, odds in evidence)
+        typer.echo(f"evidence  {said}")
     why = results["explanation"]
     if why is not None:
         typer.echo(f"because   log-odds against {named(why['against'])}: {why['log_odds']:.6g}")

@@ -43,19 +43,19 @@ def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]
         if not is_ignored(name, ignored)
     }
     subject = headers.get("subject", [""])[0]
-    sender, reply = (address_of(headers.get(name, [""])[0]) for name in ("from", "reply-to"))
+    people = [address_of(headers.get(name, [""])[0]) for name in ("from", "reply-to")]
     received = headers.get("received", [])
     document: dict[str, Any] = {
         "subject": subject,
         "text": made.text,
         "hidden": "\n".join(made.hidden),
-        "from": " ".join(filter(None, sender)),
-        "reply_to": " ".join(filter(None, reply)),
+        "from": " ".join(filter(None, people[0])),
+        "reply_to": " ".join(filter(None, people[1])),
         "links": links,
         "attachments": " ".join(made.attachments),
         "charsets": " ".join(dict.fromkeys(made.charsets)),
         "received": received_words(received),
-        "headers": sent_words(headers),
+        "headers": sent_words(headers, *people),
     }
     _bound(document, wrong)
     counts = (("size", len(value)), ("parts", len(parts)), ("links", made.links))

@@ -19,6 +19,7 @@ __all__ = [
     "header_of",
     "mail_key",
     "parted",
+    "verdict_words",
 ]
 
 LARGEST = 750_000  # bytes of a mail that are sent: in base64 it fits a JSON record
@@ -122,3 +123,15 @@ def fields_of(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         name, held = (match[1] if match else b""), [line] if line else []
     if held:
         yield name, b"".join(held)
+
+
+def verdict_words(word: str, score: float, evidence: float | None) -> list[str]:
+    """The first words of a header with a verdict. `evidence` is None if none is known.
+
+    Examples
+    --------
+    >>> verdict_words("spam", 0.998, 6.25)
+    ['spam', 'score=0.998000', 'evidence=+6.25']
+    """
+    known = [] if evidence is None else [f"evidence={evidence:+.2f}"]
+    return [word, f"score={score:.6f}", *known]

@@ -31,9 +31,15 @@ _WRITTEN = (
 _LISTS = ("list-id", "list-post", "mailing-list", "x-mailman-version", "x-beenthere")
 _OTHERS = ("reply-to", "return-path", "sender")  # which may be another than the author
 _MAILERS = ("x-mailer", "user-agent", "x-newsreader")
+_SIGNS = {"$": "d", "-": "h", "_": "b"}
 _NAMES = re.compile(r"[A-Za-z]{2,30}")
 _RESULT = re.compile(r"\b(spf|dkim|dmarc|arc|iprev)=([a-z]{1,12})", re.IGNORECASE)
-_RUN = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|[^0-9A-Za-z]")
+_REPEATED = re.compile(r"(.)\1+")
+# The kind of each character of an id: a digit, a capital, a small letter, $, -, _, or another.
+_KINDS = bytes(
+    ord("n" if c.isdigit() else "u" if c.isupper() else "l" if c.islower() else _SIGNS.get(c, "o"))
+    for c in (chr(k) if k < 128 else "?" for k in range(256))
+)
 _ZONE = re.compile(r" ([+-]\d{4}|[A-Z]{2,5})(?: *\([^()]*\))? *$")
 _DIGITS = re.compile(r"\d+")
 _ADDRESS = re.compile(r"[\d.]+|\[[\da-fA-F.:]+\]")
@@ -52,20 +58,27 @@ _DELAYS = (
 )
 
 
-def sent_words(headers: Headers) -> str:
-    """The words of the headers of a mail, name in lower case to values. There are few: O(headers).
+def sent_words(headers: Headers, sender: Address, reply: Address) -> str:
+    """The words of the headers of a mail. There are few: O(headers).
+
+    Parameters
+    ----------
+    headers
+        Name in lower case to values.
+    sender, reply
+        The mailboxes of `From` and of `Reply-To`.
 
     Examples
     --------
-    >>> sent_words({"from": ["Jo <jo@a.org>"], "message-id": ["<12.ab@a.org>"], "to": ["b@c.org"]})
+    >>> given = {"from": ["Jo <jo@a.org>"], "message-id": ["<12.ab@a.org>"], "to": ["b@c.org"]}
+    >>> sent_words(given, address_of("Jo <jo@a.org>"), address_of(""))
     'no_date no_mime_version from_named to_1 id_n_o_l id_of_sender mailer_none'
     """
-    sender = address_of(_first(headers, "from"))
     words = [
         *(f"no_{word_of(name)}" for name in _EXPECTED if not _first(headers, name)),
         *(f"twice_{word_of(name)}" for name in _ONCE if len(headers.get(name, ())) > 1),
         *(f"has_{word_of(row[0])}" for row in _WRITTEN if any(name in headers for name in row)),
-        *_people(headers, sender),
+        *_people(headers, sender, reply),
         *_id_words(_first(headers, "message-id"), sender),
         *_mailer_words(headers),
         *_date_words(headers),
@@ -81,7 +94,7 @@ def _first(headers: Headers, name: str) -> str:
     return values[0].strip() if values else ""
 
 
-def _people(headers: Headers, sender: Address) -> Iterator[str]:
+def _people(headers: Headers, sender: Address, reply: Address) -> Iterator[str]:
     """Who wrote to whom, and whether the addresses agree."""
     if sender.address:
         yield "from_named" if sender.name else "from_bare"
@@ -95,7 +108,8 @@ def _people(headers: Headers, sender: Address) -> Iterator[str]:
             yield "has_list_unsubscribe"
         for name in _OTHERS:
             if name in headers:
-                yield f"{word_of(name)}_{_agreement(address_of(_first(headers, name)), sender)}"
+                other = reply if name == "reply-to" else address_of(_first(headers, name))
+                yield f"{word_of(name)}_{_agreement(other, sender)}"
     to = _first(headers, "to")[: limits.LONGEST_HEADER]
     if to:
         yield f"to_{min(to.count('@'), _MOST_TO)}"
@@ -138,20 +152,8 @@ def _form(text: str) -> str:
     >>> _form("20020829.1a$Xy")
     'n_o_n_l_d_u_l'
     """
-    out: list[str] = []
-    for run in _RUN.findall(text[:_SHORT]):
-        first = run[0]
-        if first.isdigit():
-            kind = "n"
-        elif first.isascii() and first.isalpha():
-            kind = "u" if first.isupper() else "l"
-        else:
-            kind = {"$": "d", "-": "h", "_": "b"}.get(first, "o")
-        if not out or out[-1] != kind:
-            out.append(kind)
-        if len(out) == _MOST_RUNS:
-            break
-    return "_".join(out)
+    kinds = text[:_SHORT].encode("ascii", "replace").translate(_KINDS).decode()
+    return "_".join(_REPEATED.sub(r"\1", kinds)[:_MOST_RUNS])
 
 
 def _mailer_words(headers: Headers) -> Iterator[str]:

@@ -265,7 +265,8 @@ class Answerer:
         else:
             made = self._learner.run(block)
         notes = self.notes(asked)
-        best, ranked = made.best().tolist(), made.ranked(copy.spec.outputs.top)
+        best, top = made.best().tolist(), copy.spec.outputs.top
+        ranked, evidence = made.ranked(top), made.ranked_evidence(top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
         place = (copy.journal.topic, copy.journal.number, copy.position)
@@ -275,7 +276,7 @@ class Answerer:
                 out.append(rejected[i])
                 continue
             label = None if best[i] < 0 else made.classes[best[i]]
-            about = (copy.learned, place, ts, decided[i], whys[i])
+            about = (copy.learned, place, ts, decided[i], whys[i], None, evidence[i])
             answer = encoder.encode(id_, label, ranked[i], *about)
             out.append(noted(answer, notes[i]))
         return out

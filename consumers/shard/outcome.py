@@ -182,7 +182,7 @@ class Outcome:
             self._encoders(),
             self.ids,
             self.result.predicted.tolist(),
-            all_made.ranked(outputs.top),
+            zip(all_made.ranked(outputs.top), all_made.ranked_evidence(outputs.top), strict=True),
             (self.result.learned_before + self.learned_before).tolist(),
             batch.source[self.observed].tolist(),
             batch.offsets[self.observed].tolist(),
@@ -192,11 +192,12 @@ class Outcome:
             (self.result.explanations if outputs.explain else None) or [None] * n,
             strict=True,
         )
-        for encoder, id_, predicted, ranked, learned, source, offset, row, ts, made, why in columns:
-            topic, number = batch.partitions[source]
+        for encoder, id_, predicted, says, learned, source, offset, row, ts, made, why in columns:
+            (ranked, evidence), (topic, number) = says, batch.partitions[source]
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
-            value = encoder.encode(id_, best, ranked, learned, place, ts, made, why, row)
+            more = (made, why, row, evidence)
+            value = encoder.encode(id_, best, ranked, learned, place, ts, *more)
             out = number % outputs.partitions
             if outputs.events:
                 headers = event_headers(name, (*place, row), id_, ts, content)

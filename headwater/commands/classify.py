@@ -147,8 +147,9 @@ def _stamped(mail: bytes, verdict: Verdict) -> bytes:
 
 
 def _line(verdict: Verdict) -> bytes:
-    """The verdict and its score, as of `bogofilter -t`."""
-    return f"{verdict.word} {verdict.score:.6f}\n".encode()
+    """The verdict, its score as of `bogofilter -t`, and the evidence if it is known."""
+    evidence = "" if verdict.evidence is None else f" {verdict.evidence:+.2f}"
+    return f"{verdict.word} {verdict.score:.6f}{evidence}\n".encode()
 
 
 def _say(error: Exception) -> None:

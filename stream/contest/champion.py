@@ -28,7 +28,8 @@ from stream.evaluate.result import Promotion, joined
 from stream.join.columns import EventFeed
 from stream.join.events import Events
 from stream.join.plan import Correction, Plan
-from stream.learner.base import Learner, Predictions
+from stream.learner.base import Learner
+from stream.learner.predictions import connected
 
 __all__ = ["MODEL", "ChampionChallenger", "Contestant"]
 
@@ -399,21 +400,19 @@ def _published(
     if explain and why is None:  # it cannot explain
         why = [None] * len(old.predictions)
     made, n = old.predictions, len(old.predictions)
-    proba, known, predicted, learned = made.proba, made.known, old.predicted, old.learned_before
+    predicted, learned = old.predicted, old.learned_before
     champions, promotions = [(0, first)], []
     for step, name, e_value in turns:
         # The previous champion still made the prediction of the deciding step.
         at = int(np.searchsorted(asked.steps, step, side="right"))
         theirs, later = answers[name].result, np.arange(n) >= at
-        proba = np.where(later[:, None], theirs.predictions.proba, proba)
-        known = np.where(later, theirs.predictions.known, known)
+        made = connected([made.part(0, at), theirs.predictions.part(at, n)], made.classes)
         predicted = np.where(later, theirs.predicted, predicted)
         learned = np.where(later, theirs.learned_before, learned)
         champions.append((at, name))
         promotions.append(Promotion(at, name, e_value, events[step]))
-    predictions = Predictions(made.classes, proba, known)
     counts = (own.learned, learned, own.rejected, own.refused)
     # A budget knows only the predictions of the model itself.
     verdicts = own.verdicts if champions == [(0, MODEL)] else None
     more = (why, champions, promotions, own.alarms)
-    return Result(predictions, predicted, *counts, *more, verdicts=verdicts)
+    return Result(made, predicted, *counts, *more, verdicts=verdicts)

@@ -222,14 +222,17 @@ class Shadow:
         there = np.flatnonzero(taken[asked.steps])
         made, n = result.predictions, asked.steps.size
         proba = np.zeros((n, made.proba.shape[1]))
+        even = None if made.even is None else np.zeros_like(proba)
         known, predicted = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
         proba[there], known[there], predicted[there] = made.proba, made.known, result.predicted
+        if even is not None:
+            even[there] = made.even
         why: list[Explanation | None] | None = None
         if result.explanations is not None:
             why = [None] * n
             for i, one in zip(there.tolist(), result.explanations, strict=True):
                 why[i] = one
-        predictions = Predictions(made.classes, proba, known)
+        predictions = Predictions(made.classes, proba, known, even)
         return Result(predictions, predicted, result.learned, learned, {}, [], why)
 
     def to_state(self) -> State:

@@ -10,6 +10,7 @@ gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from stream.evaluate.result import by_code
 from stream.join.silence import Silence
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
+from stream.learner.predictions import connected
 
 __all__ = [
     "BlockContext",
@@ -99,7 +101,7 @@ def run_explained(
     proba = np.where(told[:, None], made.proba, 0.0)
     if silence.frequency < 1.0 and code < len(labels):
         proba = of_classes(proba, code, silence.frequency)
-    return Predictions(made.classes, proba, np.where(told, made.known, 0)), explanations
+    return replace(made, proba=proba, known=np.where(told, made.known, 0)), explanations
 
 
 def _explained_in_part(
@@ -119,15 +121,7 @@ def _explained_in_part(
         start = step + 1
     parts.append(learner.run(block.slice(start, len(block))))
     found += [None] * len(parts[-1])
-    proba, at = np.zeros((len(found), len(learner.classes))), 0
-    even = None if parts[0].even is None else np.zeros_like(proba)
-    for part in parts:
-        if even is not None:
-            even[at : at + len(part), : part.proba.shape[1]] = part.judged
-        proba[at : at + len(part), : part.proba.shape[1]] = part.proba
-        at += len(part)
-    known = np.concatenate([part.known for part in parts])
-    return Predictions(learner.classes, proba, known, even), found
+    return connected(parts, learner.classes), found
 
 
 class BlockContext(NamedTuple):
@@ -223,8 +217,7 @@ def _joined(before: ExplainedPredictions, after: ExplainedPredictions) -> Explai
     """Predictions with the last ones replaced by `after`."""
     (old, why), (new, more) = before, after
     keep = len(old) - len(new)
-    proba = np.concatenate((old.proba[:keep], new.proba))
-    made = Predictions(new.classes, proba, np.concatenate((old.known[:keep], new.known)))
+    made = connected([old.part(0, keep), new], new.classes)
     return made, None if why is None else [*why[:keep], *(more or [])]
 
 

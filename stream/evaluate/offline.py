@@ -21,7 +21,7 @@ from stream.evaluate.verification import Timed, Verification
 from stream.join.events import Events
 from stream.learner.base import Predictions
 
-__all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected", "timed"]
+__all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "timed"]
 
 Features = Mapping[str, Any]
 Record = tuple[Features, Any] | tuple[Features, Any, Mapping[str, float]]
@@ -126,19 +126,6 @@ def timed(dataset: Iterable[Record], moment: Moment, delay: Delay) -> Iterator[T
         wait = None if y is None else _waited(waits, x, y, n)
         shown_x = {k: v for k, v in x.items() if k not in hidden} if hidden else x
         yield Timed(n, shown_x, y, w, now, wait)
-
-
-def connected(parts: list[Predictions]) -> Predictions:
-    """Concatenate predictions. Classes that were not yet known get probability 0."""
-    last = parts[-1]
-    if len(parts) == 1:
-        return last
-    proba = np.zeros((sum(map(len, parts)), len(last.classes)))
-    at = 0
-    for part in parts:
-        proba[at : at + len(part), : part.proba.shape[1]] = part.proba
-        at += len(part)
-    return Predictions(last.classes, proba, np.concatenate([part.known for part in parts]))
 
 
 def _read(record: Any, n: int) -> tuple[Features, Any, float]:

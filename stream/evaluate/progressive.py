@@ -40,7 +40,6 @@ from stream.evaluate.offline import (
     Moment,
     Record,
     chunks,
-    connected,
     timed,
 )
 from stream.evaluate.pending import LabelledPredictions, PendingRows, either
@@ -53,6 +52,7 @@ from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan
 from stream.join.steps import RowChanges
 from stream.learner.base import Learner, Predictions
+from stream.learner.predictions import connected
 
 __all__ = ["Events", "Features", "Progressive", "Result", "progressive"]
 

@@ -19,6 +19,7 @@ from stream.errors import Reason
 from stream.join.plan import Refused
 from stream.learner.base import Predictions
 from stream.learner.explain import Explanation
+from stream.learner.predictions import connected
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]
 
@@ -98,9 +99,7 @@ def by_code(made: Predictions, labels: Dictionary) -> Predictions:
 
 def joined(parts: list[Result], labels: list[Label]) -> Result:
     """Join the results of the parts of one call."""
-    n = sum(len(part.predictions) for part in parts)
-    proba, at, learned = np.zeros((n, len(labels))), 0, 0
-    even = np.zeros_like(proba) if parts[0].predictions.even is not None else None
+    at = learned = 0
     before: list[NDArray[np.int64]] = []
     rejected: dict[int, Reason] = {}
     refused: list[Refused] = []
@@ -108,22 +107,17 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     champions: list[tuple[int, str]] = []
     promotions: list[Promotion] = []
     for part in parts:
-        made = part.predictions
         champions += [(at + first, name) for first, name in part.champions]
         promotions += [p._replace(prediction=at + p.prediction) for p in part.promotions]
-        proba[at : at + len(made), : made.proba.shape[1]] = made.proba
-        if even is not None:
-            even[at : at + len(made), : made.proba.shape[1]] = made.judged
-        at += len(made)
+        at += len(part.predictions)
         before.append(part.learned_before + learned)
         learned += part.learned
         rejected |= part.rejected
         refused += part.refused
         if part.explanations is not None:
             why = [*(why or []), *part.explanations]
-    known = np.concatenate([part.predictions.known for part in parts])
     predicted = np.concatenate([part.predicted for part in parts])
-    made = Predictions(labels, proba, known, even)
+    made = connected([part.predictions for part in parts], labels)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
     against = [p.against for p in parts if p.against is not None]

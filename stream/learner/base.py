@@ -32,7 +32,7 @@ from stream.kernel.tiers import MANY, machine_first
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
-from stream.learner.predictions import Predictions
+from stream.learner.predictions import Predictions, connected
 
 __all__ = ["WARM", "Learner", "Predictions"]
 
@@ -254,14 +254,7 @@ class Learner(Many, abc.ABC):
                     why = self.explain_rows(raw.take(np.array([row]))).largest(shares)
                 found.append(why)
             parts.append(self.run(block.slice(i, i + 1)))
-        classes = self.classes
-        proba = np.zeros((len(found), len(classes)))
-        known = np.zeros(len(found), dtype=np.int64)
-        made = (part for part in parts if len(part))
-        for at, part in enumerate(made):
-            proba[at, : part.proba.shape[1]] = part.proba[0]
-            known[at] = part.known[0]
-        return Predictions(classes, proba, known), found
+        return connected(parts, self.classes), found
 
     @property
     def can_save(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 
 from stream.data.block import Floats
 from stream.data.schema import Label
+from stream.learner import _kernels as kernels
 
-__all__ = ["Predictions"]
+__all__ = ["Predictions", "connected"]
 
 FEW_CLASSES = 8  # with few columns, comparing them is faster than argmax over short rows
 
@@ -29,7 +31,8 @@ class Predictions:
         int64, (n,): how many classes were known at each prediction.
     even
         float64, as `proba`: the posteriors if all classes had equal shares, which is what the
-        evidence says; None: the learner does not know.
+        evidence says; None: the learner does not know. A row of NaN is of a learner that does not
+        know, if others do.
     """
 
     classes: list[Label]
@@ -43,7 +46,31 @@ class Predictions:
     @property
     def judged(self) -> Floats:
         """What a budget decides by: `even`, or the posteriors."""
-        return self.proba if self.even is None else self.even
+        if self.even is None:
+            return self.proba
+        return np.where(np.isnan(self.even), self.proba, self.even)
+
+    @property
+    def evidence(self) -> Floats | None:
+        """What the record says for each known class, whatever the shares of the labels: its
+        log-odds by `even`, less those of equal shares. Nothing known is 0.
+
+        Examples
+        --------
+        >>> even = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]])
+        >>> Predictions(["no", "yes"], even, np.array([2, 2, 1]), even).evidence.round(2).tolist()
+        [[-1.39, 1.39], [0.0, 0.0], [0.0, 0.0]]
+        """
+        if self.even is None:
+            return None
+        out = np.zeros(self.even.shape)
+        kernels.log_odds(np.ascontiguousarray(self.even), self.known, out)
+        return out
+
+    def part(self, first: int, end: int) -> Predictions:
+        """Those from `first` to `end` - 1."""
+        even = None if self.even is None else self.even[first:end]
+        return Predictions(self.classes, self.proba[first:end], self.known[first:end], even)
 
     def best(self) -> NDArray[np.int64]:
         """Code of the most probable class; -1 if no class was known. Of equal ones the first
@@ -74,9 +101,28 @@ class Predictions:
         >>> Predictions(["no", "yes"], proba, np.array([2, 2, 1])).ranked(2)
         [[('yes', 0.8), ('no', 0.2)], [('no', 0.5), ('yes', 0.5)], [('no', 1.0)]]
         """
+        return self._in_order(self.proba, top)
+
+    def ranked_evidence(self, top: int) -> Sequence[list[tuple[Label, float]] | None]:
+        """Label and evidence of the classes of `ranked`; None where no evidence is known.
+
+        Examples
+        --------
+        >>> half = np.array([[0.5, 0.5]])
+        >>> made = Predictions(["no", "yes"], np.array([[0.2, 0.8]]), np.array([2]), half)
+        >>> made.ranked_evidence(1)
+        [[('yes', 0.0)]]
+        """
+        if (evidence := self.evidence) is None:
+            return [None] * len(self)
+        pairs = self._in_order(evidence, top)
+        return [row if row and row[0][1] == row[0][1] else None for row in pairs]
+
+    def _in_order(self, of: Floats, top: int) -> list[list[tuple[Label, float]]]:
+        """Label and a number of the `top` most probable classes of each."""
         known = np.arange(len(self.classes)) < self.known[:, None]  # the others come last
         order = np.argsort(np.where(known, -self.proba, 1.0), axis=1, kind="stable")[:, :top]
-        found = np.take_along_axis(self.proba, order, axis=1).tolist()
+        found = np.take_along_axis(of, order, axis=1).tolist()
         names = np.empty(len(self.classes), dtype=object)
         names[:] = self.classes
         pairs = zip(names[order].tolist(), found, strict=True)
@@ -94,3 +140,31 @@ class Predictions:
             dict(zip(self.classes[:k], row[:k], strict=True))
             for k, row in zip(self.known.tolist(), self.proba.tolist(), strict=True)
         ]
+
+
+def connected(parts: Sequence[Predictions], classes: list[Label] | None = None) -> Predictions:
+    """Predictions one after the other. A class that was not known yet has probability 0.
+
+    `classes`: of the whole, of which those of a part are the first; None: those of the last part.
+
+    Examples
+    --------
+    >>> one = Predictions(["no"], np.ones((1, 1)), np.array([1]))
+    >>> two = Predictions(["no", "yes"], np.array([[0.2, 0.8]]), np.array([2]))
+    >>> connected([one, two]).proba.tolist()
+    [[1.0, 0.0], [0.2, 0.8]]
+    """
+    if len(parts) == 1 and classes is None:
+        return parts[0]
+    classes = parts[-1].classes if classes is None else classes
+    n, at = sum(map(len, parts)), 0
+    proba = np.zeros((n, len(classes)))
+    even = np.zeros_like(proba) if any(part.even is not None for part in parts) else None
+    for part in parts:
+        here = slice(at, at + len(part)), slice(part.proba.shape[1])
+        proba[here] = part.proba
+        if even is not None:
+            even[here] = np.nan if part.even is None else part.even
+        at += len(part)
+    known = [part.known for part in parts] or [np.zeros(0, dtype=np.int64)]
+    return Predictions(classes, proba, np.concatenate(known), even)

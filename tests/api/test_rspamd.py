@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -52,9 +53,15 @@ def mail(n: int, *, spam: bool) -> bytes:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
-    """A spam filter after 100 labels."""
-    path = tmp_path_factory.mktemp("rspamd")
-    kind = {"wire": "mail", "model": "MultinomialNB", "features": 'text = "text"'}
+    """A filter after 100 labels, of a learner without evidence."""
+    with learned(tmp_path_factory.mktemp("rspamd"), "MultinomialNB") as running:
+        yield running
+
+
+@contextmanager
+def learned(path: Path, model: str) -> Iterator[Living]:
+    """A filter that learns 100 mails."""
+    kind = {"wire": "mail", "model": model, "features": 'text = "text"'}
     with living(path, more=MORE, **kind) as running:
         until(lambda: running.status_feed.copies.newest is not None)
         early = ask(running, mail(0, spam=True)).json()
@@ -96,18 +103,39 @@ def test_spam_has_the_published_shape(service: Living) -> None:
     assert made["milter"]["add_headers"]["X-Headwater"]["value"].startswith("spam score=1.0")
 
 
+def predicted(service: Living, value: bytes) -> dict:
+    """What /v1/predict says of a mail."""
+    record = {"id": "x", "mail": base64.b64encode(value).decode()}
+    return httpx.post(f"{service.url}/v1/predict", json=record, timeout=PATIENCE).json()
+
+
 def test_ham_is_left_alone(service: Living) -> None:
     """Its score is the log-odds of the probability that /v1/predict gives, below the required."""
     made = ask(service, mail(901, spam=False)).json()
-    record = {"id": "x", "mail": base64.b64encode(mail(901, spam=False)).decode()}
-    asked = httpx.post(f"{service.url}/v1/predict", json=record, timeout=PATIENCE).json()
+    asked = predicted(service, mail(901, spam=False))
     p = dict(asked["probabilities"])["spam"]
 
     assert made["action"] == "no action"
     assert list(made["symbols"]) == ["HEADWATER_HAM"]
     assert made["score"] < made["required_score"]
     assert made["score"] == pytest.approx(math.log(p / (1 - p)), abs=1e-4)
+    assert "evidence" not in asked
     assert made["symbols"]["HEADWATER_HAM"]["options"]
+
+
+def test_score_is_the_evidence_where_the_learner_knows_it(tmp_path: Path) -> None:
+    """And it is compared with a threshold of evidence: labels of one class move neither."""
+    with learned(tmp_path, "spam") as service:
+        for n, spam in ((901, False), (902, True)):
+            value = mail(n, spam=spam)
+            made, asked = ask(service, value).json(), predicted(service, value)
+            odds = dict(asked["evidence"])["spam"]
+            header = made["milter"]["add_headers"]["X-Headwater"]["value"]
+
+            assert made["score"] == pytest.approx(odds, abs=1e-4)
+            assert (made["score"] >= made["required_score"]) == spam
+            assert header.endswith(f" evidence={odds:+.2f}")
+        assert ask(service, b"\n\n").json()["score"] == 0.0
 
 
 def test_long_and_odd_mails_are_answered(service: Living) -> None:

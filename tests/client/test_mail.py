@@ -189,6 +189,16 @@ def test_reasons_speak_for_spam() -> None:
     assert verdict_of(of_ham).reasons == (("free", -2.0), ("size", 1.0))
 
 
+def test_evidence_is_that_of_spam() -> None:
+    """Beside the score, in a word of its own; without it the header is as before."""
+    weighed = made(evidence=[("spam", -2.345), ("ham", 2.345)])
+    verdict = verdict_of(weighed)
+
+    assert verdict.evidence == -2.345
+    assert b"spam score=0.750000 evidence=-2.35 model=mail/spam/4\n" in stamped(MAIL, verdict)
+    assert verdict_of(made()).evidence is None
+
+
 def test_labels_may_be_bools_and_numbers() -> None:
     """`--spam-label true`."""
     at = PredictedPosition("mail", 0, 7)

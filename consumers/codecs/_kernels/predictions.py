@@ -30,7 +30,8 @@ __all__ = [
 # UNDECIDED: 0 with a decision, 1 without, -1 if nothing is decided. INDEX: -1 for a whole message.
 ID, PREDICTED, KNOWN, MODEL, LEARNED, SOURCE, OFFSET, INDEX, TIME, ACTION, UNDECIDED = range(11)
 COLUMNS = 11
-NULL, OPEN, PREDICTION, PROBABILITIES, ROW, AT, DECISION, RISK = range(8)  # the first texts
+# The first texts.
+NULL, OPEN, PREDICTION, PROBABILITIES, ROW, AT, EVIDENCE, DECISION, RISK = range(9)
 COMMA, BRACKET, CLOSED, BRACE = (ord(c) for c in ",[]}")
 
 
@@ -70,6 +71,33 @@ def _rank(p: Any, i: Any, known: Any, ranks: Any) -> Any:
     return n
 
 
+@inlined
+def _put_pairs(
+    out: Any,
+    at: Any,
+    texts: Any,
+    starts: Any,
+    labels: Any,
+    ranks: Any,
+    n: Any,
+    bits: Any,
+    powers: Any,
+) -> Any:
+    """Write the labels of `ranks` with their numbers in `bits` uint64 (classes,). Returns the
+    end."""
+    for j in range(n):
+        if j:
+            out[at] = COMMA
+            at += 1
+        out[at] = BRACKET
+        at = _put(out, at + 1, texts, starts, labels + ranks[j])
+        out[at] = COMMA
+        at = put_double(out, at + 1, bits[ranks[j]], powers)
+        out[at] = CLOSED
+        at += 1
+    return at
+
+
 @kernel
 def write_predictions(
     texts: Any,
@@ -78,6 +106,8 @@ def write_predictions(
     columns: Any,
     p: Any,
     bits: Any,
+    weighed: Any,
+    evidence: Any,
     risks: Any,
     ranks: Any,
     escapes: Any,
@@ -89,10 +119,11 @@ def write_predictions(
 
     `texts` uint8 and `starts` int64: the texts, one after the other, and where each begins and the
     last ends; `labels`: the number of the first class; `columns` int64 (n, COLUMNS); `p` float64
-    (n, classes), `bits` the same as uint64; `risks` uint64 (n,): the bits of the risks; `ranks`
-    int64 (top,), at least 1: scratch; `escapes` uint8 (256, 7): size and bytes of each byte in a
-    text of JSON; `powers`: see `doubles`; `out` uint8: large enough; `lengths` int64 (n, 2): bytes
-    of id and prediction.
+    (n, classes), `bits` the same as uint64; `weighed` bool (n,): which have evidence; `evidence`
+    uint64 (n, classes), or (0, 0) if none has: its bits; `risks` uint64 (n,): the bits of the
+    risks; `ranks` int64 (top,), at least 1: scratch; `escapes` uint8 (256, 7): size and bytes of
+    each byte in a text of JSON; `powers`: see `doubles`; `out` uint8: large enough; `lengths` int64
+    (n, 2): bytes of id and prediction.
     """
     at = 0
     for i in range(columns.shape[0]):
@@ -105,21 +136,18 @@ def write_predictions(
         at = _put(out, at, texts, starts, PREDICTION)
         at = _put(out, at, texts, starts, columns[i, PREDICTED])
         at = _put(out, at, texts, starts, PROBABILITIES)
-        for j in range(_rank(p, i, columns[i, KNOWN], ranks)):
-            if j:
-                out[at] = COMMA
-                at += 1
-            out[at] = BRACKET
-            at = _put(out, at + 1, texts, starts, labels + ranks[j])
-            out[at] = COMMA
-            at = put_double(out, at + 1, bits[i, ranks[j]], powers)
-            out[at] = CLOSED
-            at += 1
+        n = _rank(p, i, columns[i, KNOWN], ranks)
+        at = _put_pairs(out, at, texts, starts, labels, ranks, n, bits[i], powers)
         at = put_whole(out, _put(out, at, texts, starts, columns[i, MODEL]), columns[i, LEARNED])
         at = put_whole(out, _put(out, at, texts, starts, columns[i, SOURCE]), columns[i, OFFSET])
         if columns[i, INDEX] >= 0:
             at = put_whole(out, _put(out, at, texts, starts, ROW), columns[i, INDEX])
         at = put_whole(out, _put(out, at, texts, starts, AT), columns[i, TIME])
+        if weighed[i]:
+            at = _put(out, at, texts, starts, EVIDENCE)
+            at = _put_pairs(out, at, texts, starts, labels, ranks, n, evidence[i], powers)
+            out[at] = CLOSED
+            at += 1
         if columns[i, UNDECIDED] >= 0:
             at = _put(out, at, texts, starts, DECISION)
             at = _put(out, at, texts, starts, columns[i, ACTION])

@@ -93,6 +93,24 @@ _PREDICTION = {
         },
         {"name": "ts", "type": "long"},
         {
+            "name": "evidence",
+            "default": None,
+            "type": [
+                "null",
+                {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "Evidence",
+                        "fields": [
+                            {"name": "label", "type": _LABEL},
+                            {"name": "log_odds", "type": "double"},
+                        ],
+                    },
+                },
+            ],
+        },
+        {
             "name": "decision",
             "default": None,
             "type": [

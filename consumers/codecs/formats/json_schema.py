@@ -46,6 +46,7 @@ _PREDICTION = {
             "position": _object({"topic": _TEXT, "partition": _INTEGER, "offset": _INTEGER}),
             "ts": _INTEGER,
         },
+        evidence=_pair(_LABEL),
         decision=_object({"action": _LABEL, "risk": {"type": ["null", "number"]}}),
         explanation=_object({"against": _LABEL, "log_odds": _NUMBER, "top": _pair(_TEXT)}),
     ),

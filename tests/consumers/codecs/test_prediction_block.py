@@ -37,6 +37,10 @@ def blocks(draw: st.DrawFn) -> PredictionBlock:
 
     known = column(st.integers(0, len(classes)))
     proba = np.where(np.arange(len(classes)) < known[:, None], floats((n, len(classes)), shares), 0)
+    even = None
+    if draw(st.booleans()):
+        even = np.where(proba >= 0, floats((n, len(classes)), shares), 0.0)
+        even[column(st.integers(0, 1)) > 0] = np.nan  # of a learner without evidence
     starts = sorted({0, *draw(st.lists(st.integers(0, n - 1), max_size=2))})
     decided = None
     if actions is not None:
@@ -47,7 +51,7 @@ def blocks(draw: st.DrawFn) -> PredictionBlock:
     return PredictionBlock(
         [(at, (draw(texts), draw(texts))) for at in starts],
         draw(st.lists(texts, min_size=n, max_size=n)),
-        Predictions(classes, proba.astype(np.float64), known),
+        Predictions(classes, proba.astype(np.float64), known, even),
         np.minimum(column(st.integers(-1, 11)), known - 1),
         column(counts),
         partitions,
@@ -64,7 +68,8 @@ def one_by_one(block: PredictionBlock) -> list[bytes]:
     """The same by the encoder of single predictions."""
     made, done = block.predictions, block.decisions
     out = []
-    for i, (id_, ranked) in enumerate(zip(block.ids, made.ranked(block.top), strict=True)):
+    pairs = zip(made.ranked(block.top), made.ranked_evidence(block.top), strict=True)
+    for i, (id_, (ranked, evidence)) in enumerate(zip(block.ids, pairs, strict=True)):
         (name, kind) = [model for at, model in block.models if at <= i][-1]
         code, place = int(block.predicted[i]), block.partitions[block.source[i]]
         row = None if block.index is None or block.index[i] < 0 else int(block.index[i])
@@ -78,6 +83,7 @@ def one_by_one(block: PredictionBlock) -> list[bytes]:
             None if done is None else done.done()[i],
             None,
             row,
+            evidence,
         )
         out += [id_.encode(), value]
     return out
@@ -101,7 +107,7 @@ def test_longest_prediction_fits() -> None:
     block = PredictionBlock(
         [(0, ("n" * 100, "\x02" * 99))],
         ["\x03" * 300] * n,
-        Predictions(classes, proba, np.full(n, 20)),
+        Predictions(classes, proba, np.full(n, 20), np.random.default_rng(1).random((n, 20))),
         np.full(n, -1),
         most,
         [Partition("t" * 249, 2**31)],

@@ -59,6 +59,8 @@ def visits(request):
         {"prediction": None, "probabilities": []},
         {"prediction": "a", "probabilities": [["a", 1.0]], "explanation": WHY},
         {"prediction": -(2**63), "probabilities": [[2**63 - 1, 0.5]]},
+        {"prediction": "a", "probabilities": [["a", 1.0]], "evidence": [["a", 0.0]]},
+        {"evidence": [[7, -1.5], [True, 1.5]]},
         {"decision": {"action": None, "risk": None}},
         {"decision": {"action": "pay", "risk": 0.0}},
     ],

@@ -17,6 +17,7 @@ from stream import (
     MixedNB,
     MultinomialNB,
     Rows,
+    SpamScorer,
 )
 from stream.contest.champion import MODEL, ChampionChallenger
 from stream.decision import BayesDecision
@@ -32,6 +33,7 @@ CHALLENGERS = {
     "words": MultinomialNB,
     "mixed": MixedNB,
     "bits": BernoulliNB,
+    "scorer": SpamScorer,
 }
 
 
@@ -162,6 +164,7 @@ def test_any_split_gives_the_same_bits_and_the_same_champions(cuts) -> None:
     assert whole_.promotions > 1
     assert got.promotions == expected.promotions
     assert np.array_equal(got.predictions.proba, expected.predictions.proba)
+    assert got.predictions.ranked_evidence(2) == expected.predictions.ranked_evidence(2)
     assert got.predicted.tolist() == expected.predicted.tolist()
     assert got.learned_before.tolist() == expected.learned_before.tolist()
 
@@ -200,6 +203,21 @@ def test_better_challenger_speaks_from_the_record_on_that_decides() -> None:
     assert 10 < at < 200
     assert np.array_equal(said.predictions.proba[:at], models.predictions.proba[:at])
     assert np.array_equal(said.predictions.proba[at:], theirs.predictions.proba[at:])
+
+
+def test_evidence_is_published_while_a_model_speaks_that_knows_it() -> None:
+    """That of the scorer alone, from its promotion on."""
+    events = uneven(300)
+    going = contest(threshold=1.5)
+    going.enroll("scorer", SpamScorer(), 0)
+    said, theirs = run(going, events), run(contest(SpamScorer()), events)
+    at = said.promotions[0].prediction
+    end = said.promotions[1].prediction if len(said.promotions) > 1 else len(said.predictions)
+    evidence, pairs = said.predictions.evidence, said.predictions.ranked_evidence(2)
+
+    assert pairs[:at] == [None] * at
+    assert evidence[at:end].tobytes() == theirs.predictions.evidence[at:end].tobytes()
+    assert None not in pairs[at:end]
 
 
 def test_promotion_waits_for_as_many_times_the_evidence_as_there_are_challengers() -> None:

@@ -153,6 +153,33 @@ def test_what_has_no_known_word_has_no_evidence() -> None:
     assert model.predict_proba_one(x)["spam"] > 0.6
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_evidence_is_the_explanation_without_the_prior(classes) -> None:
+    """The two numbers of a prediction differ by one named term."""
+    model = learned(messages(80, classes))
+    asked = [x for x, _, _ in messages(100, classes, seed=3)][80:]
+    made = model.run(Block.of(model.rows(asked), PREDICT))
+
+    for x, proba, odds in zip(asked, made.proba, made.evidence, strict=True):
+        a, b = np.argsort(-proba)[:2]
+        why = model.explain_one(x, made.classes[a], made.classes[b])
+        says = sum(share for name, share in why.contributions.items() if name != "(prior)")
+        even = np.exp(odds - np.log(classes - 1))  # odds, and so a probability
+        even = even / (1 + even)
+        assert np.log(even[a] / even[b]) == pytest.approx(says, abs=1e-4)
+        assert even.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 4])
+def test_evidence_of_nothing_known_is_zero(classes) -> None:
+    """Exactly, for any number of classes and shares."""
+    model = learned(messages(90, classes))
+
+    made = model.run(Block.of(model.rows([{"text": "ⱥⱦⱬ"}, {}]), PREDICT))
+
+    assert made.evidence.tolist() == [[0.0] * classes] * 2
+
+
 def test_run_of_one_class_moves_the_shares_and_not_the_evidence() -> None:
     """Fifty right labels of spam are no news about ham."""
     given = subjects(1700, range(500, 560), range(560, 620), seed=6)
