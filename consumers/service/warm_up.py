@@ -28,7 +28,7 @@ from stream.decision.budget import compile_budget
 from stream.evaluate.executed import compile_drift
 from stream.evaluate.key_scores import compile_key_scores, key_field
 from stream.evaluate.progressive import progressive
-from stream.join.columns import compile_join
+from stream.join.join import compile_join
 from stream.kernel.bundled import unused
 from stream.kernel.tiers import background, collected, waiting, way
 from stream.learner.base import WARM

@@ -208,19 +208,19 @@ class ChampionChallenger:
             self.running = None
             return result
         parts: list[Result] = []
-        sizes = rows.sizes()
-        feeds = [EventFeed(events, sizes)]
+        feed = EventFeed(events, rows.sizes())
+        stops = [feed.stop]
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses
         if explain and (isfinite(self.threshold) or chosen):
             # Only the champion explains, so it must be known before the steps run.
-            count = len(events.ids) + 1
-            feeds = [EventFeed(events, sizes, k, k + 1) for k in range(count)]
-        for feed in feeds:
+            stops = list(range(1, feed.stop + 1))
+        for stop in stops:
+            feed.stop = stop
             while True:
-                plan = self._machine.plan(feed, traced=True)
+                plan = self._machine.plan(feed)
                 self._follow(plan.corrected)
-                at = plan.renumber(self._machine.join.labels)
+                at = plan.renumber()
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 taken = None if why is None else why.take(at)
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, taken))
@@ -239,7 +239,7 @@ class ChampionChallenger:
         why: ExplanationSettings | None,
     ) -> Result:
         """Run the steps of one plan on every model."""
-        asked = ShadowSteps(plan, self._machine.join.labels, len(rows))
+        asked = ShadowSteps(plan, len(rows))
         earlier = EarlierPredictions(asked, self._machine.waiting)
         self.running = MODEL
         own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
-from stream.data.schema import Dictionary
 from stream.data.state import State
 from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.pending import PendingRows
@@ -44,8 +43,8 @@ class ShadowSteps:
         the two is -1.
     """
 
-    def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
-        op, self.row, slot, code, _ = plan.columns(labels)
+    def __init__(self, plan: Plan, rows: int) -> None:
+        op, self.row, slot, code, _ = plan.columns()
         self.learns = op != PREDICT
         self.steps = np.flatnonzero(op != LEARN)
         self.answered = np.flatnonzero(self.learns)
@@ -201,14 +200,15 @@ class Shadow:
 
     def _part(self, plan: Plan, taken: NDArray[np.bool_], refused: list[int]) -> Plan:
         """The plan reduced to the steps that it executes."""
-        steps, changes = plan.columns(self.machine.join.labels), plan.changes()
+        steps, changes = plan.columns(), plan.changes()
         if not taken.all():
             columns = (column[taken] for column in steps)
             steps = StepColumns(*columns)  # type: ignore[arg-type]  # each keeps its type
         kept = ~np.isin(changes.row, refused)
         slot, row, began = changes.slot[kept], changes.row[kept], changes.began[kept]
         ended = changes.ended[self._standing[changes.ended] == HELD]
-        return Plan(done=(steps, RowChanges(slot, row, began, ended, changes.freed)))
+        changes = RowChanges(slot, row, began, ended, changes.freed)
+        return Plan(plan.arrays, plan.bounds, (steps, changes))
 
     def _whole(self, asked: ShadowSteps, taken: NDArray[np.bool_], result: Result) -> Result:
         """The result with one prediction for each step of the plan; those it could not make are

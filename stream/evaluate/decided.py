@@ -24,7 +24,6 @@ from stream.decision.risk import named
 from stream.evaluate.pending import LabelledPredictions, either
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
-from stream.join.steps import OF_PYTHON, CompiledSteps
 from stream.learner.base import Predictions
 
 __all__ = ["against", "judge", "object_to", "within"]
@@ -83,13 +82,8 @@ def object_to(
     for each prediction."""
     of_step = np.full(len(made.block), -1, dtype=np.int64)
     of_step[made.predicting] = np.arange(made.predicting.size)
-    asked = plan.asked_steps().items()
-    join.flag(id_ for id_, steps in asked if other[of_step[steps]].any())
-    if isinstance(plan.kept, CompiledSteps):
-        entries = plan.kept.waiting()
-        here = (entries >= 0) & (entries < OF_PYTHON)
-        objected = other[made.of_row[plan.changes().row[here]]]
-        join.state.flag(entries[here][objected])
+    entries, steps = plan.asked()
+    join.state.flag(entries[other[of_step[steps]]])
 
 
 def within(

@@ -46,7 +46,7 @@ from stream.evaluate.pending import LabelledPredictions, PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.evaluate.verification import Timed
-from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.columns import EventFeed
 from stream.join.events import Events, check
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan
@@ -187,7 +187,7 @@ class Progressive:
             plan = self.plan(feed)
             if plan.correction is None and not plan.again and not parts:
                 return self.run(plan, rows, why, features, published)
-            at = plan.renumber(self.join.labels)
+            at = plan.renumber()
             watched = {name: values[at] for name, values in (features or {}).items()}
             taken = None if why is None else why.take(at)
             said = None if published is None else published[at]
@@ -209,7 +209,7 @@ class Progressive:
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
         changes, silence = plan.changes(), self.join.silence
-        unscored = plan.silent_steps() if silence is not None and not silence.scored else ()
+        unscored = plan.silent if silence is not None and not silence.scored else ()
         made = LabelledPredictions(block, old, self.waiting, unscored)
         alarms: list[Alarm] = []
         if self.drift is None:
@@ -249,19 +249,17 @@ class Progressive:
             verdicts=verdicts,
         )
 
-    def plan(self, feed: EventFeed, *, traced: bool = False) -> Plan:
+    def plan(self, feed: EventFeed) -> Plan:
         """The plan of the next events of a call, up to a correction or the last event.
 
-        With `traced`, or if drift is watched, it has the event of each step. Corrections before its
-        first step are made at once, because to run no steps takes longer than a correction.
+        Corrections before its first step are made at once, because to run no steps takes longer
+        than a correction.
         """
-        events, join, breaker = feed.events, self.join, self._breaker
-        plan = Plan(origin=events.origin)
+        join, breaker = self.join, self._breaker
+        plan = join.begin(feed)
         join.bytes_per_class = 8 * self.learner.memo_size
-        traced = traced or self.drift is not None
-        begin(join, plan, feed)
         while feed.at < feed.stop:
-            plan_common(join, plan, feed, self._learns)
+            join.plan_common(plan, feed, self._learns)
             event = feed.at
             if event >= feed.stop:
                 break
@@ -270,17 +268,9 @@ class Progressive:
             if event == feed.count:
                 feed.at += 1
                 break
-            learn = breaker is None or not breaker.open
-            decided = join.fall_silent(plan, int(events.times[event]), learn=learn)
-            if traced:
-                plan.events += [event] * (len(plan.steps) - len(plan.events))
-            if not decided:
+            if not join.plan_next(plan, feed, learn=breaker is None or not breaker.open):
                 plan.again = True
                 break
-            feed.at += 1
-            self._plan_one(plan, feed, event, learn=learn)
-            if traced:
-                plan.events += [event] * (len(plan.steps) - len(plan.events))
             # A label above a rate says nothing about the records.
             bad = event in plan.rejected and plan.rejected[event] not in OVER_RATE
             if breaker is not None and (breaker.dead or bad):
@@ -291,32 +281,8 @@ class Progressive:
                 due, plan.correction = plan.correction, None
                 plan.corrected += [due] if self.correct(due) else []
                 join.bytes_per_class = 8 * self.learner.memo_size
-        if traced:
-            plan.trace()
+        join.count(plan)
         return plan
-
-    def _plan_one(self, plan: Plan, feed: EventFeed, event: int, *, learn: bool) -> None:
-        """Plan one event by the table of transitions."""
-        events, join = feed.events, self.join
-        id_, row, label = events.ids[event], int(events.row[event]), events.labels[event]
-        w, time = float(events.weights[event]), int(events.times[event])
-        if row < 0:
-            who = None if events.reporters is None else events.reporters[event]
-            join.on_label(
-                plan, event=event, id=id_, label=label, w=w, time=time, learn=learn, reporter=who
-            )
-        else:
-            join.on_observation(
-                plan,
-                event=event,
-                row=row,
-                id=id_,
-                time=time,
-                label=label,
-                w=w,
-                learn=learn,
-                size=feed.sizes[row],
-            )
 
     def _learns(self, passed: int) -> bool:
         """Whether labels may be learned until the next dead letter, after `passed` more good
@@ -364,7 +330,7 @@ class Progressive:
 
         Also returns the slot of each fetched row; -1 for rows of this call.
         """
-        op, row, slot, code, w = plan.columns(self.join.labels)
+        op, row, slot, code, w = plan.columns()
         n, fetch = len(rows), np.flatnonzero(row < 0)
         row = row.copy()
         row[fetch] = np.arange(n, n + fetch.size)

@@ -1,13 +1,8 @@
-"""The events of a call, and the plan of common ones by kernels.
-
-Nearly every event is one whose label was learned before, so that it cannot be rejected, and for
-which no correction is due. Such events are planned by kernels, many in one call, with the effects
-of `LabelJoin.on_observation` and `on_label`. Every other event is left to these.
-"""
+"""The events of a call as columns, for kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,51 +10,11 @@ from numpy.typing import NDArray
 
 from stream.data.schema import Dictionary
 from stream.data.sequences import CodedColumn, TextColumn, taken
-from stream.join._kernels import ids as id_kernels
-from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import NO_LABEL, OTHER_LABEL
-from stream.join._kernels.planning import (
-    AFTER_MS,
-    BOUNDS,
-    CORRECTIONS,
-    DELAY_HIGH,
-    DELAY_LOW,
-    DELAYS,
-    HORIZON,
-    MAX_BYTES,
-    MAX_PENDING,
-    OUTCOME,
-    ROW_EXTRA,
-    SHARE,
-    SILENT_CODE,
-    UNLABELLED,
-)
 from stream.join.events import Events
-from stream.join.join import EARLY_SHARE, UNBOUNDED, LabelJoin
-from stream.join.label_delay import DELAY_BOUNDS_MS
-from stream.join.plan import Plan
-from stream.join.steps import CompiledSteps
+from stream.join.state import JoinState
 
-__all__ = ["EventColumns", "EventFeed", "begin", "compile_join", "plan_common"]
-
-FEW = 4  # events that Python plans as fast
-# Outcomes by their place in the counts of a call.
-OUTCOMES = (
-    "joined",
-    "early",
-    "duplicate",
-    "conflicting",
-    "late",
-    "early_expired",
-    "early_evicted",
-    "expired",
-    "evicted",
-    "forgotten",
-    "duplicate_observation",
-    "silence",
-    "silence_ignored",
-)
-BUCKETS = np.array(DELAY_BOUNDS_MS, dtype=np.int64)
+__all__ = ["EventColumns", "EventFeed"]
 
 
 class EventColumns(NamedTuple):
@@ -97,40 +52,37 @@ class EventFeed:
         In order.
     sizes
         Bytes of each row, without its numbers.
-    start, stop
-        Only events from `start` to before `stop`. Event n, after the last one, stands for the dead
-        letters at the end; None: up to that.
 
     Attributes
     ----------
     at : int
         The next event.
-    columns : EventColumns, or None
-        The events as columns, once `prepare` has made them.
+    stop : int
+        Plans take events before this one. Event n, after the last one, stands for the dead letters
+        at the end.
     """
 
-    def __init__(
-        self, events: Events, sizes: Sequence[int], start: int = 0, stop: int | None = None
-    ) -> None:
+    def __init__(self, events: Events, sizes: Sequence[int]) -> None:
         self.events, self.sizes = events, sizes
-        self.at, self.count = start, len(events.ids)
-        self.stop = self.count + 1 if stop is None else stop
-        self.columns: EventColumns | None = None
-        self._known = 0  # labels that have codes in `columns`
-        self._told = start - 1  # the last event whose dead letters were counted
+        self.at, self.count = 0, len(events.ids)
+        self.stop = self.count + 1
+        self._columns: EventColumns | None = None
+        self._known = 0  # labels that have codes in `_columns`
+        self._told = -1  # the last event whose dead letters were counted
         self._dead: NDArray[np.int64] | None = None  # the events after dead letters
 
-    def prepare(self, join: LabelJoin) -> None:
-        """Make the columns, with the codes of the labels learned so far."""
-        labels = join.labels
-        if self.columns is None:
-            self.columns = _columns(self.events, self.sizes, labels)
-            join.state.table.reserve(self.count - self.at, self.columns.data.size)
+    def columns(self, state: JoinState) -> EventColumns:
+        """The columns, with the codes of the labels learned so far. There is room for the ids."""
+        labels = state.labels.learned
+        if self._columns is None:
+            self._columns = _columns(self.events, self.sizes, labels)
+            state.table.reserve(self.count - self.at, self._columns.data.size)
         elif self._known < len(labels):
-            code = self.columns.code
+            code = self._columns.code
             unknown = self.at + np.flatnonzero(code[self.at :] == OTHER_LABEL)
             code[unknown] = _codes(taken(self.events.labels, unknown), labels)
         self._known = len(labels)
+        return self._columns
 
     def dead(self) -> int:
         """Dead letters directly before the next event, once."""
@@ -141,103 +93,13 @@ class EventFeed:
 
     def before_dead(self) -> int:
         """The first event from the next one on that comes after a dead letter; else the end."""
-        if self._dead is None:
-            dead = () if self.events.dead is None else self.events.dead
-            self._dead = np.flatnonzero(np.array(dead, dtype=np.int64))
-        at = int(np.searchsorted(self._dead, self.at + (self._told >= self.at)))
         end = min(self.count, self.stop)
+        if self.events.dead is None:
+            return end
+        if self._dead is None:
+            self._dead = np.flatnonzero(np.array(self.events.dead, dtype=np.int64))
+        at = int(np.searchsorted(self._dead, self.at + (self._told >= self.at)))
         return min(int(self._dead[at]), end) if at < self._dead.size else end
-
-
-def begin(join: LabelJoin, plan: Plan, feed: EventFeed, fewest: int = FEW) -> None:
-    """Let kernels plan common events of this plan, if there are at least `fewest` events."""
-    end = min(feed.count, feed.stop)
-    if not join.common or end - feed.at < fewest:
-        return
-    feed.prepare(join)
-    others, silence = len(join.state.others), join.silence is not None
-    plan.kept = CompiledSteps(join.state.table, end - feed.at, others, silence=silence)
-
-
-def plan_common(
-    join: LabelJoin, plan: Plan, feed: EventFeed, learns: Callable[[int], bool]
-) -> None:
-    """Plan events up to the first that is not common.
-
-    Parameters
-    ----------
-    learns
-        Called with the number of events that were planned since the last call. Returns whether
-        labels may be learned until the next dead letter.
-    """
-    kept = plan.kept
-    if not isinstance(kept, CompiledSteps):
-        return
-    feed.prepare(join)
-    columns = feed.columns
-    assert columns is not None  # noqa: S101  it is prepared
-    stop = feed.before_dead()
-    if stop <= feed.at or not _may_be_common(columns, feed.at) or not learns(0):
-        return
-    held, first = join.state, kept.steps
-    held.table.changed()
-    extra = join.bytes_per_class * (1 + len(join.labels))
-    bounds = _bounds(join, extra, asked=bool(plan.asked))
-    ids, labels = held.table.arrays, held.label_sizes
-    end = kernels.plan(ids, columns, kept.arrays, bounds, labels, BUCKETS, feed.at, stop)
-    kept.ran(first, len(plan.steps))
-    for entry in kept.gone():
-        del held.others[entry]
-    _count(join, kept.arrays.tally)
-    learns(end - feed.at)
-    feed.at = end
-
-
-def compile_join() -> None:
-    """Compile the kernels of a join."""
-    join, plan = LabelJoin(), Plan()
-    join.on_observation(plan, event=0, row=0, id="a", time=0, label="x")
-    feed = EventFeed(Events(["b"] * FEW, [0] * FEW, [None] * FEW, [1.0] * FEW, [1] * FEW), [0])
-    begin(join, plan, feed)
-    plan_common(join, plan, feed, lambda passed: True)
-    plan.kept.put(0, row=0, began=True)
-    join.load_state(join.to_state())
-    join.pass_time(plan, 2 * join.horizon)
-    id_kernels.move_ids(join.state.table.arrays, 0, 0)
-
-
-def _may_be_common(columns: EventColumns, at: int) -> bool:
-    code = columns.code[at]
-    return bool(code >= 0 or (code == NO_LABEL and columns.row[at] >= 0))
-
-
-def _bounds(join: LabelJoin, extra: int, *, asked: bool) -> NDArray[np.int64]:
-    bounds = np.zeros(BOUNDS, dtype=np.int64)
-    bounds[MAX_PENDING] = min(join.max_pending, UNBOUNDED)
-    bounds[HORIZON] = min(join.horizon, UNBOUNDED)
-    bounds[MAX_BYTES] = min(join.max_bytes, UNBOUNDED)
-    bounds[SHARE] = bounds[MAX_BYTES] // EARLY_SHARE
-    bounds[ROW_EXTRA], bounds[CORRECTIONS] = extra, join.corrections
-    bounds[AFTER_MS], bounds[SILENT_CODE] = -1, OTHER_LABEL
-    if join.silence is not None:
-        bounds[AFTER_MS], label = min(join.silence.after, UNBOUNDED), join.silence.label
-        if not asked and join.state.labels.knows(label):  # else Python says what silence falls on
-            bounds[SILENT_CODE] = join.labels.codes[label]
-    return bounds
-
-
-def _count(join: LabelJoin, tally: NDArray[np.int64]) -> None:
-    """Add the counts of a run to those of the join, and clear them."""
-    counts: list[int] = tally.tolist()
-    outcomes, delays = join.outcomes, join.label_delays
-    for name, count in zip(OUTCOMES, counts[OUTCOME:DELAYS], strict=True):
-        if count:
-            outcomes[name] += count
-    for bucket, count in enumerate(counts[DELAYS:]):
-        delays.delays[bucket] += count
-    delays.delay_ms += (counts[DELAY_HIGH] << 32) + counts[DELAY_LOW]
-    delays.unlabelled += counts[UNLABELLED]
-    tally[DELAY_HIGH:] = 0
 
 
 def _columns(events: Events, sizes: Sequence[int], labels: Dictionary) -> EventColumns:

@@ -1,53 +1,136 @@
 """The delayed-label join: match labels to observations, by a table of transitions.
 
 Pure and bounded. Events come in order; each becomes steps over rows for a learner. The rules are
-the table in `transitions.py`. This file finds the state of an id and the event, and runs the
-transition. Its only other decision is which id is the oldest if a bound is reached.
+the table in `transitions.py`. Kernels run it on the arrays of the state (`_kernels/planning.py`):
+common events many in one call. Of every other event this file finds the state of its id and what
+it is, and judges its label. If that changes what is held, the kernel then plans it alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Dictionary, Label
 from stream.data.state import State
 from stream.errors import SchemaError
+from stream.join._kernels import ids as id_kernels
+from stream.join._kernels import planning as kernels
+from stream.join._kernels.ids import NO_LABEL, OTHER_LABEL
+from stream.join._kernels.planning import (
+    ADMIT_FIRST,
+    AFTER_MS,
+    BOUNDS,
+    BY_KERNEL,
+    CORRECTIONS,
+    DECIDED,
+    DELAY_HIGH,
+    DELAY_LOW,
+    DELAYS,
+    DIFFERS,
+    GONE,
+    HEARD_ALL,
+    HELD,
+    HORIZON,
+    MAX_BYTES,
+    MAX_PENDING,
+    NOTED,
+    OTHER_BYTES,
+    OUTCOME,
+    ROW_EXTRA,
+    SAME,
+    SHARE,
+    SILENT_CODE,
+    UNLABELLED,
+    VOID,
+)
+from stream.join.columns import EventFeed
 from stream.join.correction_rate import MOST_CORRECTIONS, is_over_rate, repaid_after
-from stream.join.label_delay import LabelDelays
-from stream.join.plan import Correction, Plan, Refused, Step
+from stream.join.events import Events
+from stream.join.label_delay import DELAY_BOUNDS_MS, LabelDelays
+from stream.join.plan import Correction, Plan, Refused
 from stream.join.silence import Silence
-from stream.join.state import JoinState, SettledId
+from stream.join.state import JoinState
+from stream.join.steps import StepArrays
+from stream.join.table import EARLY as EARLY_LABEL
 from stream.join.table import SETTLED as SETTLED_ID
 from stream.join.table import WAITING as WAITING_ROW
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
-__all__ = ["DAY_MS", "EARLY_SHARE", "UNBOUNDED", "LabelJoin", "same"]
+__all__ = [
+    "ACTS",
+    "DAY_MS",
+    "EARLY_SHARE",
+    "UNBOUNDED",
+    "Arrival",
+    "LabelJoin",
+    "compile_join",
+    "same",
+]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
 EARLY_SHARE = 4  # early labels get a quarter of `max_bytes`; a quarter of settled ids is kept
+BUCKETS = np.array(DELAY_BOUNDS_MS, dtype=np.int64)
+# What kernels count, by its place in the counts of a call.
+OUTCOMES = (
+    "joined",
+    "early",
+    "duplicate",
+    "conflicting",
+    "late",
+    "early_expired",
+    "early_evicted",
+    "expired",
+    "evicted",
+    "forgotten",
+    "duplicate_observation",
+    "silence",
+    "silence_ignored",
+    "held_back",
+)
 
-WAITING, EARLY = IdState.WAITING, IdState.EARLY
-LABELLED, CORRECTABLE = IdState.LABELLED, IdState.CORRECTABLE
-OBSERVATION, OBSERVATION_LABEL = IdEvent.OBSERVATION, IdEvent.OBSERVATION_LABEL
-OBSERVATION_SAME, OBSERVATION_REFUSED = IdEvent.OBSERVATION_SAME, IdEvent.OBSERVATION_REFUSED
-LABEL, LABEL_SAME, LABEL_REFUSED = IdEvent.LABEL, IdEvent.LABEL_SAME, IdEvent.LABEL_REFUSED
-LABEL_OVER_RATE = IdEvent.LABEL_OVER_RATE
-SILENCE, SILENCE_VOID = IdEvent.SILENCE, IdEvent.SILENCE_VOID
-EXPIRY, OVERFLOW = IdEvent.EXPIRY, IdEvent.OVERFLOW
+EARLY, LABELLED, CORRECTABLE = IdState.EARLY, IdState.LABELLED, IdState.CORRECTABLE
 
-# The number of an event, the row of an observation, label and weight, and the bytes of the row
-# without its numbers. A built-in tuple, because one is made for each event.
-Arrival: TypeAlias = tuple[int, int, Any, float, int]
-Act: TypeAlias = Callable[["LabelJoin", Plan, str, Arrival], None]
-Compiled: TypeAlias = Mapping[IdState, Mapping[IdEvent, tuple[tuple[str, ...], Act]]]
-NOTHING: Arrival = (-1, -1, None, 1.0, 0)  # for events that do not come from the stream
+
+@dataclass(slots=True)
+class Arrival:
+    """An event that is not common.
+
+    Parameters
+    ----------
+    plan, feed
+        Where it is planned, and the events it is of.
+    event
+        Its number.
+    row
+        That of an observation; -1 for a label.
+    id, label, w
+        Its id, label (None: without one) and weight.
+    learn
+        Whether its label may be learned; otherwise it is held back.
+    same
+        Whether its label is that of the id.
+    """
+
+    plan: Plan
+    feed: EventFeed
+    event: int
+    row: int
+    id: str
+    label: Any
+    w: float
+    learn: bool
+    same: bool = False
+
+
+Act: TypeAlias = Callable[["LabelJoin", Arrival], None]
+Compiled: TypeAlias = Mapping[IdState, Mapping[IdEvent, tuple[tuple[str, ...], tuple[Act, ...]]]]
 
 
 class LabelJoin:
@@ -87,19 +170,23 @@ class LabelJoin:
     state : JoinState
         The state of all ids.
     common : bool
-        Whether common events may be planned by kernels (`columns.py`).
+        Whether kernels may plan common events. Otherwise `plan_next` decides about each event, and
+        has to know of each id that goes.
     bytes_per_class : int
         Bytes of a waiting row for each label that was learned before it, and once more, beside its
         categories and texts. The learner that plans sets it.
 
     Examples
     --------
-    >>> from stream.join.plan import Plan
-    >>> join, plan = LabelJoin(max_pending=2), Plan()
-    >>> join.on_observation(plan, event=0, row=0, id="a", time=0)
-    >>> join.on_label(plan, event=1, id="a", label=True, w=1.0, time=5)
-    >>> [(op, row, label) for op, row, slot, label, weight in plan.steps]
-    [(0, 0, None), (1, 0, True)]
+    >>> from stream.join.events import Events
+    >>> join = LabelJoin(max_pending=2)
+    >>> feed = EventFeed(Events(["a", "a"], [0, -1], [None, True], [1.0, 1.0], [0, 5]), [0])
+    >>> plan = join.begin(feed)
+    >>> join.plan_next(plan, feed), join.plan_next(plan, feed)
+    (True, True)
+    >>> op, row, slot, code, weight = plan.columns()
+    >>> op.tolist(), row.tolist(), code.tolist(), join.labels.values
+    ([0, 1], [0, 0], [-1, 0], [True])
     """
 
     def __init__(
@@ -166,125 +253,94 @@ class LabelJoin:
         """The slots of the rows that are kept: waiting ones, then settled ones, oldest first."""
         return np.concatenate([self.state.slots(kind) for kind in (WAITING_ROW, SETTLED_ID)])
 
-    def on_observation(
-        self,
-        plan: Plan,
-        *,
-        event: int,
-        row: int,
-        id: str,  # noqa: A002  the wire's name
-        time: int,
-        label: object = None,
-        w: float = 1.0,
-        learn: bool = True,
-        size: int = 0,
-    ) -> None:
-        """Plan an observation, which may have its label inside.
+    def begin(self, feed: EventFeed) -> Plan:
+        """An empty plan for the next events of a feed."""
+        events, ids = min(feed.count, feed.stop) - feed.at, self.state.table
+        waiting, settled = ids.count(WAITING_ROW), ids.count(SETTLED_ID)
+        gone = len(self.state.others)
+        if not self.common:  # an id may be given up, and then be forgotten
+            gone = 2 * (waiting + settled + ids.count(EARLY_LABEL))
+        silent = 0 if self.silence is None else waiting
+        return Plan(StepArrays.room(events, waiting, settled, gone, silent), self._bounds())
 
-        `learn` False: a label is held back. `size`: bytes of its row, without its numbers.
+    def plan_common(self, plan: Plan, feed: EventFeed, learns: Callable[[int], bool]) -> None:
+        """Plan events up to the first that is not common.
+
+        Parameters
+        ----------
+        learns
+            Called with the number of events that were planned since the last call. Returns whether
+            labels may be learned until the next dead letter.
         """
-        held = self.state
-        size += self.bytes_per_class * (1 + len(held.labels.learned))
-        if time > held.time:
-            self.pass_time(plan, time)
-        state = held.of(id)
-        what = OBSERVATION
-        if label is not None:
-            accepted = held.labels.accepted(label)
-            if accepted is None:
-                what = OBSERVATION_REFUSED
-            else:
-                equal = state is EARLY and same(held.early[id][0], accepted)
-                label, what = accepted, OBSERVATION_SAME if equal else OBSERVATION_LABEL
-        outcomes, act = (self._learning if learn else self._holding)[state][what]
-        for outcome in outcomes:
-            held.outcomes[outcome] += 1
-        act(self, plan, id, (event, row, label, w, size))
+        stop = feed.before_dead()
+        if not self.common or stop <= feed.at:
+            return
+        columns, at = feed.columns(self.state), feed.at
+        code = columns.code[at]
+        may_be = code >= 0 or (code == NO_LABEL and columns.row[at] >= 0)
+        if not (may_be and learns(0)):
+            return
+        plan.bounds[ROW_EXTRA] = self._row_extra
+        if self.silence is not None:
+            plan.bounds[SILENT_CODE] = self._silent_code(self.silence, learn=True)
+        feed.at = self._plan(plan, feed, stop)
+        learns(feed.at - at)
 
-    def on_label(
-        self,
-        plan: Plan,
-        *,
-        event: int,
-        id: str,  # noqa: A002  the wire's name
-        label: object,
-        w: float,
-        time: int,
-        learn: bool = True,
-        reporter: str | None = None,
-    ) -> None:
-        """Plan a label for the observation `id`. `learn` False: it is held back. Here every
-        `reporter` counts alike: see `ReportedJoin`."""
-        held = self.state
-        if time > held.time:
-            self.pass_time(plan, time)
-        state = held.of(id)
-        first = held.settled[id][0] if state is LABELLED or state is CORRECTABLE else None
-        if first is not None and same(first, label):
-            what = LABEL_SAME
-        elif (accepted := held.labels.accepted(label)) is None:
-            what = LABEL_REFUSED
-        else:
-            equal = state is EARLY and same(held.early[id][0], accepted)
-            label, what = accepted, LABEL_SAME if equal else LABEL
-            if state is CORRECTABLE and is_over_rate(
-                held.repaid_at, self._first_labels, self.max_corrections
-            ):
-                what = LABEL_OVER_RATE
-        outcomes, act = (self._learning if learn else self._holding)[state][what]
-        for outcome in outcomes:
-            held.outcomes[outcome] += 1
-        act(self, plan, id, (event, -1, label, w, 0))
+    def plan_next(self, plan: Plan, feed: EventFeed, *, learn: bool = True) -> bool:
+        """Plan the next event by the table of transitions. `learn` False: its label is held back.
 
-    def fall_silent(self, plan: Plan, time: int, *, learn: bool = True) -> bool:
-        """Learn what nobody labelled before `time`, each row at its own moment, oldest first.
-
-        Call it before an event of that time. False: silence falls on a row that the steps of the
-        plan predict, so they must run, and `flag` be called, before this call is repeated.
+        Returns False if silence falls on a row that the steps of the plan predict. Then they must
+        run, and silence be made void where it is, before the event is planned.
         """
-        silence, held = self.silence, self.state
-        while silence is not None and (entry := held.unheard) >= 0:
-            slot, since = held.waiting_row(entry)
-            moment = since + silence.after
-            if moment >= time:
-                break
-            id_ = held.table.id_of(entry)
-            if id_ in plan.asked or slot in plan.kept:
-                return False
-            if moment > held.time:
-                self.pass_time(plan, moment)
-            label = held.labels.accepted(silence.label)
-            what = SILENCE_VOID if label is None or held.is_flagged(entry) else SILENCE
-            held.hear(entry)
-            outcomes, act = (self._learning if learn else self._holding)[WAITING][what]
-            for outcome in outcomes:
-                held.outcomes[outcome] += 1
-            act(self, plan, id_, (-1, -1, label, 1.0, 0))
+        held, events, at = self.state, feed.events, feed.at
+        time = int(events.times[at])
+        if not self._fall_silent(plan, at, time, learn=learn):
+            return False
+        if time > held.time:
+            kernels.advance(held.table.arrays, plan.arrays, plan.bounds, time)
+            self._changed(plan)
+        plan.bounds[ROW_EXTRA] = self._row_extra  # before it has a new label
+        known = int(events.row[at]), events.ids[at], events.labels[at], float(events.weights[at])
+        self._decide(Arrival(plan, feed, at, *known, learn))
+        feed.at += 1
         return True
 
-    def flag(self, asked: Iterable[str]) -> None:
-        """The ids of `Plan.asked` that were decided otherwise: silence is void for them."""
-        held = self.state
-        held.flag([held.table.find(id_) for id_ in asked if held.is_unheard(id_)])
+    def count(self, plan: Plan) -> None:
+        """Count what kernels planned since the last call."""
+        tally = plan.arrays.tally
+        counts: list[int] = tally.tolist()
+        outcomes, delays = self.outcomes, self.label_delays
+        for name, count in zip(OUTCOMES, counts[OUTCOME:DELAYS], strict=True):
+            if count:
+                outcomes[name] += count
+        for bucket, count in enumerate(counts[DELAYS:]):
+            delays.delays[bucket] += count
+        delays.delay_ms += (counts[DELAY_HIGH] << 32) + counts[DELAY_LOW]
+        delays.unlabelled += counts[UNLABELLED]
+        tally[DELAY_HIGH:] = 0
 
     def corrected(self, due: Correction) -> None:
         """The correction is done: its new label was learned."""
-        arrival = (-1, -1, due.new, due.new_w, 0)
-        self._run(Plan(), due.id, CORRECTABLE, IdEvent.CORRECTED, arrival)
+        self._happened(CORRECTABLE, IdEvent.CORRECTED)
+        self.labels.add(due.new)
+        self.state.learned += 1
+        self.state.relabel(due.id, due.new, due.new_w)
 
     def conflicted(self, due: Correction) -> None:
         """The correction could not be done: the first label stands."""
-        self._run(Plan(), due.id, CORRECTABLE, IdEvent.NOT_CORRECTED)
+        self._happened(CORRECTABLE, IdEvent.NOT_CORRECTED)
 
     def forget_early(self, refused: Callable[[bytes], bool]) -> None:
         """Drop the early labels whose record was rejected in a span removed by a rollback."""
         kept = [(id_, origin) for id_, (*_, origin) in self.state.early.items() if origin]
         for id_ in [id_ for id_, origin in kept if refused(origin)]:
-            self._run(Plan(), id_, EARLY, IdEvent.WITHDRAWN)
+            self._happened(EARLY, IdEvent.WITHDRAWN)
+            self.state.remove_label(id_)
 
-    def outvoted(self, plan: Plan, id_: str) -> None:
+    def outvoted(self, id_: str) -> None:
         """Drop an early label: reporters whose votes weigh more gave another one."""
-        self._run(plan, id_, EARLY, IdEvent.OUTVOTED)
+        self._happened(EARLY, IdEvent.OUTVOTED)
+        self.state.remove_label(id_)
 
     def to_state(self) -> State:
         """The whole state. O(pending)."""
@@ -300,225 +356,159 @@ class LabelJoin:
         """
         self.state.load_state(state, corrections=self.corrections)
 
-    def _run(
-        self,
-        plan: Plan,
-        id_: str,
-        state: IdState,
-        event: IdEvent,
-        arrival: Arrival = NOTHING,
-    ) -> None:
-        """Run the transition of an event that does not come from the stream."""
-        outcomes, act = self._learning[state][event]
+    def _bounds(self) -> NDArray[np.int64]:
+        """The bounds of a plan, for kernels."""
+        bounds, silence = np.zeros(BOUNDS, dtype=np.int64), self.silence
+        bounds[MAX_PENDING] = min(self.max_pending, UNBOUNDED)
+        bounds[HORIZON] = min(self.horizon, UNBOUNDED)
+        bounds[MAX_BYTES] = min(self.max_bytes, UNBOUNDED)
+        bounds[SHARE] = bounds[MAX_BYTES] // EARLY_SHARE
+        bounds[CORRECTIONS], bounds[NOTED] = self.corrections, not self.common
+        bounds[AFTER_MS] = -1 if silence is None else min(silence.after, UNBOUNDED)
+        return bounds
+
+    @property
+    def _row_extra(self) -> int:
+        """Bytes of a waiting row beside its categories and texts."""
+        return self.bytes_per_class * (1 + len(self.state.labels.learned))
+
+    def _silent_code(self, silence: Silence, *, learn: bool) -> int:
+        """The code of the label of silence."""
+        labels = self.state.labels
+        if not learn or labels.accepted(silence.label) is None:
+            return VOID
+        return self.state.code_of(silence.label)
+
+    def _fall_silent(self, plan: Plan, at: int, time: int, *, learn: bool) -> bool:
+        """Learn what nobody labelled before `time`. Returns as `plan_next`."""
+        silence, held = self.silence, self.state
+        while silence is not None and held.unheard >= 0:
+            plan.bounds[SILENT_CODE] = self._silent_code(silence, learn=learn)
+            given = held.table.arrays, plan.arrays, plan.bounds, held.label_sizes, at, time
+            heard = kernels.fall_silent(*given)
+            self._changed(plan)
+            if heard != ADMIT_FIRST:
+                return bool(heard == HEARD_ALL)
+            held.labels.learned.add(silence.label)
+        return True
+
+    def _plan(self, plan: Plan, feed: EventFeed, stop: int) -> int:
+        """Let the kernel plan events up to `stop`. Returns the first that it did not plan."""
+        held = self.state
+        columns = feed.columns(held)
+        given = held.table.arrays, columns, plan.arrays, plan.bounds, held.label_sizes, BUCKETS
+        end = int(kernels.plan(*given, feed.at, stop))
+        self._changed(plan)
+        return end
+
+    def _changed(self, plan: Plan) -> None:
+        """Kernels changed what is held."""
+        tally = plan.arrays.tally
+        self.state.changed(plan.arrays.gone[: tally[GONE]])
+        tally[GONE] = 0
+
+    def _happened(self, state: IdState, event: IdEvent) -> None:
+        """Count an event that does not come from the stream."""
+        outcomes, _ = self._learning[state][event]
         for outcome in outcomes:
-            self.state.outcomes[outcome] += 1
-        act(self, plan, id_, arrival)
+            self.outcomes[outcome] += 1
 
     @property
     def _first_labels(self) -> int:
         """How many labels were learned, without corrections."""
         return self.state.learned - self.state.outcomes["corrected"]
 
-    # The actions, in the order of `JoinAction`.
+    def _decide(self, now: Arrival) -> None:
+        """Find the transition of an event, and run it."""
+        held = self.state
+        state = held.of(now.id)
+        what = self._observed(now, state) if now.row >= 0 else self._labelled(now, state)
+        outcomes, acts = (self._learning if now.learn else self._holding)[state][what]
+        for outcome in outcomes:
+            held.outcomes[outcome] += 1
+        for act in acts:
+            act(self, now)
 
-    def _count(self, plan: Plan, id_: str, arrival: Arrival) -> None:
+    def _observed(self, now: Arrival, state: IdState) -> IdEvent:
+        """What an observation is to its id."""
+        if now.label is None:
+            return IdEvent.OBSERVATION
+        held = self.state
+        accepted = held.labels.accepted(now.label)
+        if accepted is None:
+            return IdEvent.OBSERVATION_REFUSED
+        now.label, now.same = accepted, state is EARLY and same(held.early[now.id][0], accepted)
+        return IdEvent.OBSERVATION_SAME if now.same else IdEvent.OBSERVATION_LABEL
+
+    def _labelled(self, now: Arrival, state: IdState) -> IdEvent:
+        """What a label on its own is to its id."""
+        held = self.state
+        first = held.settled[now.id][0] if state in (LABELLED, CORRECTABLE) else None
+        if first is not None and same(first, now.label):
+            return IdEvent.LABEL_SAME
+        accepted = held.labels.accepted(now.label)
+        if accepted is None:
+            return IdEvent.LABEL_REFUSED
+        now.label, now.same = accepted, state is EARLY and same(held.early[now.id][0], accepted)
+        if now.same:
+            return IdEvent.LABEL_SAME
+        rate = held.repaid_at, self._first_labels, self.max_corrections
+        over = state is CORRECTABLE and is_over_rate(*rate)
+        return IdEvent.LABEL_OVER_RATE if over else IdEvent.LABEL
+
+    # The actions of events, in the order of `JoinAction`.
+
+    def _nothing(self, now: Arrival) -> None:
         pass
 
-    def _predict(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        self.state.label_delays.gave_up()
-        if self.silence is not None and self.state.is_unheard(id_):
-            plan.asked.setdefault(id_, []).append(len(plan.steps))
-        plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
+    def _change(self, now: Arrival, origin: bytes = b"") -> None:
+        """Let the kernel plan this event, now that it is known what it is.
 
-    def _wait(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, row, _, _, size = arrival
-        held = self.state
-        if self.silence is not None:
-            plan.asked[id_] = [len(plan.steps)]
-        plan.steps.append((PREDICT, row, -1, None, 1.0))
-        if len(held.waiting) >= self.max_pending:
-            self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
-        slot = held.rows.take(size)
-        plan.kept.put(slot, row=row, began=True)
-        held.add_row(id_, slot)
-        self._trim(plan)
+        `origin`: the record that is kept with a label that was not learned before.
+        """
+        held, bounds, at = self.state, now.plan.bounds, now.event
+        columns, code = now.feed.columns(held), held.code_of(now.label)
+        columns.code[at], columns.weight[at] = code, now.w
+        if code == OTHER_LABEL:
+            bounds[OTHER_BYTES] = held.weight("", now.label) + len(origin)
+        bounds[HELD], bounds[DECIDED] = not now.learn, SAME if now.same else DIFFERS
+        self._plan(now.plan, now.feed, at + 1)
+        bounds[HELD], bounds[DECIDED] = False, BY_KERNEL
+        if code == OTHER_LABEL:
+            held.keep_other(now.id, now.label, origin)
 
-    def _learn_inside(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, row, label, w, size = arrival
-        self.state.label_delays.label_came(0)
-        self._learn(plan, id_, (PREDICT_THEN_LEARN, row, -1, label, w), size)
+    def _learn(self, now: Arrival) -> None:
+        self.labels.add(now.label)
+        self._change(now)
 
-    def _learn_early(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, row, _, _, size = arrival
-        label, _, w, _ = self.state.remove_label(id_)
-        self.state.label_delays.label_came(0)
-        self._learn(plan, id_, (PREDICT_THEN_LEARN, row, -1, label, w), size)
+    def _early(self, now: Arrival) -> None:
+        self.state.settle_early(now.id, learn=now.learn)
+        self._change(now)
 
-    def _learn_kept(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, _, label, w, _ = arrival
-        held = self.state
-        slot, since = held.remove_row(id_)
-        plan.no_longer_waits(slot)
-        held.label_delays.label_came(held.time - since)
-        self._learn(plan, id_, (LEARN, plan.kept.get(slot, -1), slot, label, w))
-
-    def _learn_silent(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, _, label, w, _ = arrival
-        slot, _ = self.state.remove_row(id_)
-        plan.no_longer_waits(slot)
-        self.state.label_delays.gave_up()  # no label came
-        plan.silent.append(len(plan.steps))
-        self._learn(plan, id_, (LEARN, -1, slot, label, w))
-
-    def _hold_inside(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        self.state.label_delays.label_came(0)
-        plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
-        self._hold(plan, id_, arrival[2])
-
-    def _hold_early(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        label, *_ = self.state.remove_label(id_)
-        self.state.label_delays.label_came(0)
-        plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
-        self._hold(plan, id_, label)
-
-    def _hold_kept(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        held = self.state
-        slot, since = held.remove_row(id_)
-        plan.no_longer_waits(slot)
-        held.label_delays.label_came(held.time - since)
-        self._release(plan, slot)
-        self._hold(plan, id_, arrival[2])
-
-    def _keep_label(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        event, _, label, w, _ = arrival
-        held = self.state
-        if len(held.early) >= self.max_pending:
-            self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
+    def _keep_label(self, now: Arrival) -> None:
         # A label of a learned class is never rejected, so its record is not needed.
-        safe = held.labels.knows(label) or plan.origin is None
-        origin = b"" if safe else plan.origin(event)  # type: ignore[misc]
-        held.add_label(id_, label, w, origin)
-        self._trim(plan)
+        origin = now.feed.events.origin
+        safe = origin is None or self.state.labels.knows(now.label)
+        self._change(now, b"" if safe else origin(now.event))  # type: ignore[misc]
 
-    def _keep_first(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        self._trim(plan)  # an earlier correction may have made a label longer
+    def _reject(self, now: Arrival) -> None:
+        now.plan.rejected[now.event] = self.state.labels.refuse(now.label)
 
-    def _reject(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        event, _, label, _, _ = arrival
-        plan.rejected[event] = self.state.labels.refuse(label)
+    def _put_off(self, now: Arrival) -> None:
+        now.plan.rejected[now.event] = "correction_rate"
 
-    def _put_off(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        plan.rejected[arrival[0]] = "correction_rate"
-
-    def _refuse_early(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        label, _, _, origin = self.state.remove_label(id_)
-        self.state.votes.pop(id_, None)
+    def _refuse_early(self, now: Arrival) -> None:
+        label, _, _, origin = self.state.remove_label(now.id)
         reason = self.state.labels.refuse(label)
-        plan.refused.append(Refused(arrival[0], label, reason, origin))
+        now.plan.refused.append(Refused(now.event, label, reason, origin))
 
-    def _drop_label(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        self.state.remove_label(id_)
-        self.state.votes.pop(id_, None)
-
-    def _give_up(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        slot, _ = self.state.remove_row(id_)
-        self.state.votes.pop(id_, None)
-        plan.no_longer_waits(slot)
-        self.state.label_delays.gave_up()
-        self._release(plan, slot)
-        self._settle(plan, id_, (None, self.state.time, -1, 0.0, 0))
-
-    def _forget(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        slot = self.state.remove_settled()[2]
-        self.state.votes.pop(id_, None)
-        self._release(plan, slot)
-
-    def _correct(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, _, label, w, _ = arrival
+    def _correct(self, now: Arrival) -> None:
         held = self.state
-        known, _, slot, known_w, learned = held.settled[id_]
+        known, _, slot, known_w, learned = held.settled[now.id]
         assert known is not None  # noqa: S101  or it would be UNLABELLED
         age = held.learned - learned
         held.repaid_at = repaid_after(held.repaid_at, self._first_labels)
-        plan.correction = Correction(id_, slot, known, known_w, label, w, age)
-
-    def _relabel(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        _, _, label, w, _ = arrival
-        self.labels.add(label)
-        self.state.learned += 1
-        self.state.relabel(id_, label, w)
-
-    # What actions share.
-
-    def _learn(self, plan: Plan, id_: str, step: Step, size: int = 0) -> None:
-        """Learn a row; `size` is that of a row of this call."""
-        _, row, slot, label, w = step
-        held = self.state
-        assert label is not None  # noqa: S101  the step learns
-        held.labels.learned.add(label)
-        held.learned += 1
-        plan.steps.append(step)
-        if not self.corrections:
-            self._release(plan, slot)
-            self._settle(plan, id_, (label, held.time, -1, w, held.learned))
-        elif slot >= 0:
-            self._settle(plan, id_, (label, held.time, slot, w, held.learned))
-        else:
-            self._settle(plan, id_, (label, held.time, -1, w, held.learned))
-            slot = held.rows.take(size)  # only now: settling may have freed one
-            plan.kept.put(slot, row=row, began=False)
-            held.keep_settled_row(id_, slot, size)
-        self._trim(plan)
-
-    def _hold(self, plan: Plan, id_: str, label: Label) -> None:
-        """Settle an id whose label is held back."""
-        self._settle(plan, id_, (label, self.state.time, -1, 0.0, 0))
-        self._trim(plan)
-
-    def _settle(self, plan: Plan, id_: str, settled: SettledId) -> None:
-        ids = self.state.settled
-        if len(ids) >= self.max_pending:
-            self._run(plan, ids.oldest_id, LABELLED, OVERFLOW)
-        self.state.settle(id_, settled)
-
-    def _release(self, plan: Plan, slot: int) -> None:
-        """The row in this slot, if any, is no longer kept."""
-        if slot >= 0:
-            if not plan.kept.drop(slot):
-                plan.freed.append(slot)
-            self.state.rows.give(slot)
-
-    # Bounds. EARLY and UNFIT labels are removed in the same way, and so are all settled ids (tests
-    # check this). So the state of a removed id need not be looked up.
-
-    def pass_time(self, plan: Plan, time: int) -> None:
-        """Advance stream time. Ids older than the horizon expire, oldest first."""
-        held = self.state
-        held.time = time
-        limit = time - self.horizon
-        if limit <= held.oldest:
-            return
-        settled = held.settled
-        while (oldest := settled.oldest) is not None and oldest[1] < limit:
-            self._run(plan, settled.oldest_id, LABELLED, EXPIRY)
-        labels, rows = held.before(limit)
-        for id_ in labels:
-            self._run(plan, id_, EARLY, EXPIRY)
-        for id_ in rows:
-            self._run(plan, id_, WAITING, EXPIRY)
-        held.find_oldest()
-
-    def _trim(self, plan: Plan) -> None:
-        """Remove the oldest ids until the rest fits into `max_bytes`."""
-        held, most = self.state, self.max_bytes
-        share = most // EARLY_SHARE
-        while held.early_bytes > share:
-            self._run(plan, held.early.oldest_id, EARLY, OVERFLOW)
-        while held.text_bytes + held.rows.bytes > most:
-            if held.settled_bytes > share:
-                self._run(plan, held.settled.oldest_id, LABELLED, OVERFLOW)
-            else:  # early labels and settled ids take at most half, so something waits
-                self._run(plan, held.waiting.oldest_id, WAITING, OVERFLOW)
+        now.plan.correction = Correction(now.id, slot, known, known_w, now.label, now.w, age)
 
 
 def same(first: Label, label: object) -> bool:
@@ -526,45 +516,53 @@ def same(first: Label, label: object) -> bool:
     return type(label) is type(first) and label == first
 
 
-ACTS: dict[JoinAction, Act] = {
-    JoinAction.COUNT: LabelJoin._count,
-    JoinAction.PREDICT: LabelJoin._predict,
-    JoinAction.WAIT: LabelJoin._wait,
-    JoinAction.LEARN_INSIDE: LabelJoin._learn_inside,
-    JoinAction.LEARN_EARLY: LabelJoin._learn_early,
-    JoinAction.LEARN_KEPT: LabelJoin._learn_kept,
-    JoinAction.LEARN_SILENT: LabelJoin._learn_silent,
-    JoinAction.HOLD_INSIDE: LabelJoin._hold_inside,
-    JoinAction.HOLD_EARLY: LabelJoin._hold_early,
-    JoinAction.HOLD_KEPT: LabelJoin._hold_kept,
+# Those that kernels run, and what is done before.
+CHANGES: dict[JoinAction, Act] = {
+    JoinAction.PREDICT: LabelJoin._change,
+    JoinAction.WAIT: LabelJoin._change,
+    JoinAction.LEARN_INSIDE: LabelJoin._learn,
+    JoinAction.LEARN_EARLY: LabelJoin._early,
+    JoinAction.LEARN_KEPT: LabelJoin._learn,
+    JoinAction.HOLD_INSIDE: LabelJoin._change,
+    JoinAction.HOLD_EARLY: LabelJoin._early,
+    JoinAction.HOLD_KEPT: LabelJoin._change,
     JoinAction.KEEP_LABEL: LabelJoin._keep_label,
-    JoinAction.KEEP_FIRST: LabelJoin._keep_first,
+    JoinAction.KEEP_FIRST: LabelJoin._change,
+}
+# The actions of events. Those of time and bounds are run by kernels, and those of the learner and
+# the service by the methods that they call.
+ACTS: dict[JoinAction, Act] = {
+    **CHANGES,
+    JoinAction.COUNT: LabelJoin._nothing,
     JoinAction.REJECT: LabelJoin._reject,
     JoinAction.PUT_OFF: LabelJoin._put_off,
     JoinAction.REFUSE_EARLY: LabelJoin._refuse_early,
-    JoinAction.DROP_LABEL: LabelJoin._drop_label,
-    JoinAction.GIVE_UP: LabelJoin._give_up,
-    JoinAction.FORGET: LabelJoin._forget,
     JoinAction.CORRECT: LabelJoin._correct,
-    JoinAction.RELABEL: LabelJoin._relabel,
 }
 
 
 def _compiled(rules: Table) -> Compiled:
-    """Outcomes and method of each transition."""
-    return {
-        state: {event: (run.outcomes, _act(run.actions)) for event, run in row.items()}
-        for state, row in rules.items()
-    }
+    """The outcomes of each transition that kernels do not count, and its methods."""
+    out: dict[IdState, dict[IdEvent, tuple[tuple[str, ...], tuple[Act, ...]]]] = {}
+    for state, row in rules.items():
+        out[state] = {}
+        for event, run in row.items():
+            by_kernel = CHANGES.keys() & {*run.actions}
+            outcomes = (o for o in run.outcomes if not (by_kernel and o in OUTCOMES))
+            acts = tuple(ACTS[action] for action in run.actions if action in ACTS)
+            out[state][event] = (tuple(outcomes), acts)
+    return out
 
 
-def _act(actions: tuple[JoinAction, ...]) -> Act:
-    first, *others = (ACTS[action] for action in actions)
-    if not others:
-        return first
-
-    def every(join: LabelJoin, plan: Plan, id_: str, arrival: Arrival) -> None:
-        for act in (first, *others):
-            act(join, plan, id_, arrival)
-
-    return every
+def compile_join() -> None:
+    """Compile the kernels of a join."""
+    join, labels = LabelJoin(corrections=True, silence=Silence("x", after=1)), ["x", None, "y"]
+    for time in (0, 9):
+        feed = EventFeed(Events(["a", "b", "c"], [0, 1, -1], labels, [1.0] * 3, [time] * 3), [0, 0])
+        plan = join.begin(feed)
+        while feed.at < feed.count:
+            join.plan_next(plan, feed)
+            join.plan_common(plan, feed, lambda passed: True)
+    join.load_state(join.to_state())
+    join.state.remove_label("c")
+    id_kernels.move_ids(join.state.table.arrays, 0, 0)

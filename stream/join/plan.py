@@ -7,23 +7,18 @@ plan itself predicts, because it depends on the prediction whether silence count
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.schema import Dictionary, Label
+from stream.data.schema import Label
 from stream.errors import Reason
-from stream.join.steps import CompiledSteps, KeptRows, RowChanges, StepColumns, joined
+from stream.join._kernels.planning import ASKED, ENDED, FREED, KEPT, SILENT, STEPS
+from stream.join.steps import RowChanges, StepArrays, StepColumns
 
-__all__ = ["Correction", "Plan", "Refused", "Step"]
-
-# An `Op`; the row of this call, or -1; the slot of the row if it is kept, else -1; label and weight
-# if it learns. A built-in tuple, because one is made for each record.
-Step: TypeAlias = tuple[int, int, int, Label | None, float]
+__all__ = ["Correction", "Plan", "Refused"]
 
 
 class Correction(NamedTuple):
@@ -64,7 +59,7 @@ class Refused(NamedTuple):
     reason
         Why it was rejected.
     origin
-        The record it came in, from `Plan.origin`; empty without one.
+        The record it came in, from `Events.origin`; empty without one.
     """
 
     event: int
@@ -79,121 +74,80 @@ class Plan:
 
     Parameters
     ----------
-    steps
-        In order; without those in `kept` if that is `CompiledSteps`.
-    kept
-        Slot to row of this call, for rows that are kept at its end. With the slots of the
-        observations that wait at the end of the call but did not before it.
-    freed
-        Slots whose rows of earlier calls are no longer kept; `kept` may use some of them again.
-    ended
-        Slots of the observations that waited before the call but no longer do.
+    arrays
+        What kernels fill.
+    bounds
+        int64: the bounds of the join, for kernels.
+    done
+        Steps and changes of rows that replace those of `arrays`.
     rejected
         Event to the reason why its label was rejected.
     refused
         Early labels of earlier events that were rejected.
-    origin
-        Returns the record of an event as bytes. They are kept with an early label, for its dead
-        letter if it is rejected.
-    events
-        The event of each step; empty unless the caller fills it.
     correction
         The correction to make after the steps and before the next event is planned.
     corrected
         The corrections that were made before the first step.
-    silent
-        The steps that learn because nobody labelled their row.
-    asked
-        With a label for silence: id to the steps that predict it while it waits.
     again
         Whether the next event must wait until the steps ran: what was decided for a row of theirs
         says whether silence counts.
-    done
-        Steps and rows as columns, if they are known; then `steps` and `kept` are not used.
     """
 
-    steps: list[Step] = field(default_factory=list)
-    kept: KeptRows = field(default_factory=KeptRows)
-    freed: list[int] = field(default_factory=list)
-    ended: list[int] = field(default_factory=list)
+    arrays: StepArrays
+    bounds: NDArray[np.int64]
+    done: tuple[StepColumns, RowChanges] | None = None
     rejected: dict[int, Reason] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list)
-    origin: Callable[[int], bytes] | None = None
-    events: list[int] = field(default_factory=list)
     correction: Correction | None = None
     corrected: list[Correction] = field(default_factory=list)
-    silent: list[int] = field(default_factory=list)
-    asked: dict[str, list[int]] = field(default_factory=dict)
     again: bool = False
-    done: tuple[StepColumns, RowChanges] | None = None
 
     @property
     def has_steps(self) -> bool:
         """Whether there is a step."""
-        return bool(self.steps or (isinstance(self.kept, CompiledSteps) and self.kept.steps))
+        return bool(self.arrays.tally[STEPS])
 
-    def columns(self, labels: Dictionary) -> StepColumns:
-        """The steps as columns. `labels`: those learned, whose codes they have."""
+    @property
+    def events(self) -> list[int]:
+        """The event of each step."""
+        events: list[int] = self.arrays.event[: self.arrays.tally[STEPS]].tolist()
+        return events
+
+    @property
+    def silent(self) -> list[int]:
+        """The steps that learn because nobody labelled their row."""
+        steps: list[int] = self.arrays.silent[: self.arrays.tally[SILENT]].tolist()
+        return steps
+
+    def columns(self) -> StepColumns:
+        """The steps."""
         if self.done is not None:
             return self.done[0]
-        steps, n = self.steps, len(self.steps)
-        codes = {None: -1, **labels.codes} if n else {}
-        by_python = StepColumns(
-            np.fromiter(map(itemgetter(0), steps), np.int8, n),
-            np.fromiter(map(itemgetter(1), steps), np.int64, n),
-            np.fromiter(map(itemgetter(2), steps), np.int64, n),
-            np.fromiter((codes[label] for _, _, _, label, _ in steps), np.int32, n),
-            np.fromiter(map(itemgetter(4), steps), np.float64, n),
-        )
-        if not isinstance(self.kept, CompiledSteps):
-            return by_python
-        compiled = self.kept.step_columns()
-        return joined(compiled, self.kept.places(), by_python) if n else compiled
+        p, n = self.arrays, int(self.arrays.tally[STEPS])
+        return StepColumns(p.op[:n], p.row[:n], p.slot[:n], p.code[:n], p.weight[:n])
 
     def changes(self) -> RowChanges:
-        """What becomes of rows, as columns."""
+        """What becomes of rows."""
         if self.done is not None:
             return self.done[1]
-        ended, freed = (np.array(slots, dtype=np.int64) for slots in (self.ended, self.freed))
-        if isinstance(self.kept, CompiledSteps):
-            ended = np.concatenate((self.kept.ended(), ended))
-            freed = np.concatenate((self.kept.freed(), freed))
-        return RowChanges(*self.kept.columns(), ended, freed)
+        p, counts = self.arrays, self.arrays.tally
+        here = np.flatnonzero(p.kept_row[: counts[KEPT]] >= 0)
+        waits = p.kept_waits[here] >= 0
+        ended, freed = p.ended[: counts[ENDED]], p.freed[: counts[FREED]]
+        return RowChanges(p.kept_slot[here], p.kept_row[here], waits, ended, freed)
 
-    def trace(self) -> None:
-        """Add the events of the steps that kernels planned to `events`."""
-        kept = self.kept
-        if not isinstance(kept, CompiledSteps) or not kept.steps:
-            return
-        every = np.empty(kept.steps + len(self.events), dtype=np.int64)
-        every[kept.places()] = kept.events()
-        every[kept.rest(len(self.events))] = self.events
-        self.events = every.tolist()
+    def asked(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """With a label for silence: the entries that wait, once for each step that predicts them,
+        and these steps."""
+        p, n = self.arrays, self.arrays.tally[ASKED]
+        at, step = p.asked_at[:n], p.asked_step[:n]
+        entry = p.kept_waits[at]
+        here = (entry >= 0) & (step >= p.kept_since[at])  # else another one waited there before
+        return entry[here], step[here]
 
-    def silent_steps(self) -> list[int]:
-        """`silent`, and the steps like these that kernels planned, among all steps."""
-        kept = self.kept
-        if not isinstance(kept, CompiledSteps):
-            return self.silent
-        own = kept.rest(len(self.steps))[self.silent] if self.silent else ()
-        return [*kept.places()[kept.silent()].tolist(), *own]
-
-    def asked_steps(self) -> dict[str, list[int]]:
-        """`asked`, with the numbers of the steps among all steps."""
-        kept = self.kept
-        if not self.asked or not isinstance(kept, CompiledSteps):
-            return self.asked
-        places = kept.rest(len(self.steps))
-        return {id_: places[steps].tolist() for id_, steps in self.asked.items()}
-
-    def no_longer_waits(self, slot: int) -> None:
-        """The observation in this slot no longer waits for a label."""
-        if not self.kept.stop(slot):
-            self.ended.append(slot)
-
-    def renumber(self, labels: Dictionary) -> NDArray[np.int64]:
+    def renumber(self) -> NDArray[np.int64]:
         """The rows that the steps use, in order. The steps then refer to positions in this list."""
-        steps, changes = self.columns(labels), self.changes()
+        steps, changes = self.columns(), self.changes()
         here = steps.row >= 0
         used = np.unique(steps.row[here])
         row = np.where(here, np.searchsorted(used, steps.row), -1)

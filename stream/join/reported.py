@@ -12,8 +12,8 @@ from typing import Any
 
 from stream.data.schema import Label
 from stream.data.state import State
-from stream.join.join import LabelJoin, same
-from stream.join.plan import Plan
+from stream.errors import StateError
+from stream.join.join import Arrival, LabelJoin, same
 from stream.join.reporters import (
     ANONYMOUS,
     MOST_VOTES,
@@ -50,13 +50,18 @@ class ReportedJoin(LabelJoin):
 
     Examples
     --------
-    >>> from stream.join.plan import Plan
+    >>> from stream.join.columns import EventFeed
+    >>> from stream.join.events import Events
     >>> from stream.join.reporters import ReporterRules
-    >>> join, plan = ReportedJoin(ReporterRules(), corrections=True), Plan()
-    >>> join.on_observation(plan, event=0, row=0, id="a", time=0)
-    >>> join.on_label(plan, event=1, id="a", label="spam", w=1.0, time=5, reporter="ann")
-    >>> [(op, label, round(weight, 3)) for op, row, slot, label, weight in plan.steps]
-    [(0, None, 1.0), (1, 'spam', 0.6)]
+    >>> join = ReportedJoin(ReporterRules(), corrections=True)
+    >>> events = Events(["a", "a"], [0, -1], [None, "spam"], [1.0, 1.0], [0, 5])
+    >>> events.reporters = [None, "ann"]
+    >>> plan = join.begin(feed := EventFeed(events, [0]))
+    >>> join.plan_next(plan, feed), join.plan_next(plan, feed)
+    (True, True)
+    >>> op, row, slot, code, weight = plan.columns()
+    >>> op.tolist(), code.tolist(), [round(w, 3) for w in weight.tolist()]
+    ([0, 1], [-1, 0], [1.0, 0.6])
     """
 
     def __init__(self, reporter_rules: ReporterRules, *join: Any, **more: Any) -> None:
@@ -64,82 +69,59 @@ class ReportedJoin(LabelJoin):
         self.common = False
         self.reporters = Reporters(reporter_rules)
 
-    def on_observation(
-        self,
-        plan: Plan,
-        *,
-        event: int,
-        row: int,
-        id: str,  # noqa: A002  the wire's name
-        time: int,
-        label: object = None,
-        w: float = 1.0,
-        learn: bool = True,
-        size: int = 0,
-    ) -> None:
-        """See `LabelJoin.on_observation`. A label inside is trusted."""
-        held = self.state
-        votes: Votes | None = None
-        accepted: Label | None = None
-        if label is not None:
-            if time > held.time:
-                self.pass_time(plan, time)
-            state, accepted = held.of(id), held.labels.accepted(label)
-            if accepted is not None and state in (UNKNOWN, EARLY, UNFIT):
-                votes = held.votes.get(id, ()) if state is EARLY else ()
-                self._judge(votes, TRUSTED, accepted, 1.0)
-                if state is EARLY and not same(held.early[id][0], accepted):
-                    self.outvoted(plan, id)
-        super().on_observation(
-            plan, event=event, row=row, id=id, time=time, label=label, w=w, learn=learn, size=size
-        )
-        if accepted is not None and votes is not None:
-            self._vote(id, votes, TRUSTED, accepted, TRUSTED_VOTE)
+    def _decide(self, now: Arrival) -> None:
+        """See `LabelJoin`. A label inside is trusted."""
+        if now.row >= 0:
+            self._decide_observation(now)
+        else:
+            self._decide_label(now)
 
-    def on_label(
-        self,
-        plan: Plan,
-        *,
-        event: int,
-        id: str,  # noqa: A002  the wire's name
-        label: object,
-        w: float,
-        time: int,
-        learn: bool = True,
-        reporter: str | None = None,
-    ) -> None:
-        """See `LabelJoin.on_label`. `reporter` None: the label names nobody."""
-        held = self.state
-        if time > held.time:
-            self.pass_time(plan, time)
+    def _decide_observation(self, now: Arrival) -> None:
+        held, id_ = self.state, now.id
+        accepted = None if now.label is None else held.labels.accepted(now.label)
+        votes: Votes | None = None
+        if accepted is not None and (state := held.of(id_)) in (UNKNOWN, EARLY, UNFIT):
+            votes = self._votes(id_) if state is EARLY else ()
+            self._judge(votes, TRUSTED, accepted, 1.0)
+            if state is EARLY and not same(held.early[id_][0], accepted):
+                self.outvoted(id_)
+        super()._decide(now)
+        if accepted is not None and votes is not None:
+            self._vote(id_, votes, TRUSTED, accepted, TRUSTED_VOTE)
+
+    def _decide_label(self, now: Arrival) -> None:
+        held, id_, names = self.state, now.id, now.feed.events.reporters
+        reporter = None if names is None else names[now.event]
         number, trust, vote = TRUSTED, 1.0, TRUSTED_VOTE
         if reporter is not None or not self.reporters.rules.trusted:
             who = self.reporters.of(ANONYMOUS if reporter is None else reporter)
             if not self.reporters.count(who, held.time):
                 held.outcomes["over_rate"] += 1
-                plan.rejected[event] = "reporter_rate"
+                now.plan.rejected[now.event] = "reporter_rate"
                 return
             number, trust = who.number, self.reporters.weight(who)
-            w = vote = max(min(w, 1.0) * trust, math.ulp(0.0)) if trust else 0.0
-        state, accepted = held.of(id), held.labels.accepted(label)
+            now.w = vote = max(min(now.w, 1.0) * trust, math.ulp(0.0)) if trust else 0.0
+        state, accepted = held.of(id_), held.labels.accepted(now.label)
         votes: Votes | None = None
         if accepted is not None and state is not IdState.UNLABELLED:
-            votes = () if state in (UNKNOWN, UNFIT) else held.votes.get(id, ())
+            votes = () if state in (UNKNOWN, UNFIT) else self._votes(id_)
             self._judge(votes, number, accepted, trust)
-            outcome = self._stopped(plan, id, state, (accepted, number, vote), votes)
+            outcome = self._stopped(id_, state, (accepted, number, vote), votes)
             if outcome is not None:
                 held.outcomes[outcome] += 1
                 if state not in (UNKNOWN, UNFIT):
-                    self._vote(id, votes, number, accepted, vote)
+                    self._vote(id_, votes, number, accepted, vote)
                 return
-        # A label of an untrusted reporter comes here only if it is rejected or late.
-        super().on_label(plan, event=event, id=id, label=label, w=w or 1.0, time=time, learn=learn)
+        now.w = now.w or 1.0  # an untrusted reporter's label comes here if it is rejected or late
+        super()._decide(now)
         if accepted is not None and votes is not None:
-            self._vote(id, votes, number, accepted, vote)
+            self._vote(id_, votes, number, accepted, vote)
 
     def to_state(self) -> State:
         """See `LabelJoin.to_state`."""
-        base, own = super().to_state(), self.reporters.to_state(self.state.votes)
+        name = self.state.table.id_of
+        votes = {name(entry): cast for entry, cast in self.state.votes.items()}
+        base, own = super().to_state(), self.reporters.to_state(votes)
         header = {**base.header, "reporters": own.header}
         return State(
             header, {**base.arrays, **{f"reporters/{k}": v for k, v in own.arrays.items()}}
@@ -148,7 +130,14 @@ class ReportedJoin(LabelJoin):
     def load_state(self, state: State) -> None:
         """See `LabelJoin.load_state`."""
         super().load_state(state)
-        self.state.votes = self.reporters.load_state(state.nested("reporters"))
+        votes, find = self.reporters.load_state(state.nested("reporters")), self.state.table.find
+        self.state.votes = {find(id_): cast for id_, cast in votes.items()}
+        if -1 in self.state.votes:
+            raise StateError("there are votes for an id that is not known")
+
+    def _votes(self, id_: str) -> Votes:
+        """The votes of an id that is known."""
+        return self.state.votes.get(self.state.table.find(id_), ())
 
     def _judge(self, votes: Votes, number: int, label: Label, weight: float) -> None:
         """Compare a first label of a reporter with those that others gave before."""
@@ -158,7 +147,7 @@ class ReportedJoin(LabelJoin):
                 self.reporters.judge(vote.number, agrees=vote.mark == mark, weight=weight)
 
     def _stopped(
-        self, plan: Plan, id_: str, state: IdState, ballot: tuple[Label, int, float], votes: Votes
+        self, id_: str, state: IdState, ballot: tuple[Label, int, float], votes: Votes
     ) -> str | None:
         """The outcome of a label that is not learned; None if it is passed on. An early label that
         it outvotes is dropped."""
@@ -180,16 +169,17 @@ class ReportedJoin(LabelJoin):
         if sum(v.weight for v in others if v.mark == other) > for_it:
             return "outvoted"
         if state is EARLY:
-            self.outvoted(plan, id_)
+            self.outvoted(id_)
         return None
 
     def _vote(self, id_: str, votes: Votes, number: int, label: Label, weight: float) -> None:
         """Keep the votes of an id with this one, in place of an earlier one of the reporter."""
-        if self.state.of(id_) is UNKNOWN:
+        entry = self.state.table.find(id_)
+        if entry < 0:
             return  # a bound has removed it at once
         others = tuple(vote for vote in votes if vote.number != number)
         cast = (*others, Vote(number, marked(label), weight))
         if len(cast) > MOST_VOTES:  # the oldest goes, and never the trusted one
             first = int(cast[0].number == TRUSTED)
             cast = cast[:first] + cast[first + 1 :]
-        self.state.votes[id_] = cast
+        self.state.votes[entry] = cast

@@ -1,7 +1,7 @@
 """The row pool: which slots of the store have a kept row, and how large it is.
 
-Free slots are reused, the last freed slot first. So the store is never larger than the largest
-number of rows kept at one time.
+Kernels take and free slots. Free ones are reused, the last freed slot first. So the store is never
+larger than the largest number of rows kept at one time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,8 @@ class RowPool:
     Examples
     --------
     >>> rows = RowPool(IdTable())
-    >>> rows.take(10), rows.take(5), rows.bytes
-    (0, 1, 15)
-    >>> rows.give(0)
-    >>> rows.bytes, rows.take(0), rows.count
-    (5, 0, 2)
+    >>> rows.count, rows.bytes, rows.size(-1)
+    (0, 0, 0)
     """
 
     def __init__(self, table: IdTable) -> None:
@@ -45,30 +42,8 @@ class RowPool:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all rows, as given to `take`."""
+        """Bytes of all rows."""
         return self._table.counts[ROW_BYTES]
-
-    def take(self, size: int) -> int:
-        """Take a free slot for a row with that many bytes."""
-        counts = self._table.counts
-        if counts[FREE_SLOTS]:
-            counts[FREE_SLOTS] -= 1
-            slot = int(self._table.arrays.free[counts[FREE_SLOTS]])
-        else:
-            self._table.reserve(1, 0)
-            slot = self.count
-            counts[SLOTS] += 1
-        self._table.arrays.sizes[slot] = size
-        counts[ROW_BYTES] += size
-        return slot
-
-    def give(self, slot: int) -> None:
-        """Free the slot."""
-        t, counts = self._table.arrays, self._table.counts
-        t.free[counts[FREE_SLOTS]] = slot
-        counts[FREE_SLOTS] += 1
-        counts[ROW_BYTES] -= int(t.sizes[slot])
-        t.sizes[slot] = 0
 
     def size(self, slot: int) -> int:
         """The bytes of its row; 0 for slot -1, which means no row."""

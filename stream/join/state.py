@@ -2,8 +2,9 @@
 
 Waiting rows, early labels and settled ids are entries of one table of ids, of three kinds, each
 ordered by time of arrival. An id has at most one entry. The rules are in `transitions.py`. A
-transition removes the entry of one kind and adds one of another. The methods here update the byte
-counts. Compiled loops change the same arrays (`columns.py`).
+transition moves the entry from one kind to another. Kernels do this, and update the byte counts
+(`_kernels/planning.py`). The methods here do what they leave to Python: labels that were not
+learned before, and corrections.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from stream.data.schema import Label, text_bytes
 from stream.data.state import State
 from stream.errors import StateError
 from stream.join._kernels import ids as id_kernels
-from stream.join._kernels import planning as kernels
 from stream.join._kernels.ids import (
     CODE,
     EARLY_BYTES,
@@ -88,24 +88,10 @@ class KeptIds(Mapping[str, V]):
         return self._read(entry)
 
     @property
-    def oldest_id(self) -> str:
-        """The oldest id. There must be one."""
-        return self._table.id_of(self._table.oldest(self._kind))
-
-    @property
     def oldest(self) -> V | None:
         """What is known about the oldest id; None without one."""
         entry = self._table.oldest(self._kind)
         return self._read(entry) if entry >= 0 else None
-
-    def before(self, limit: int) -> list[str]:
-        """The ids that came before this time."""
-        table, out = self._table, []
-        entry = table.oldest(self._kind)
-        while entry >= 0 and table.arrays.values[entry, TIME] < limit:
-            out.append(table.id_of(entry))
-            entry = table.after(entry)
-        return out
 
 
 def _counter(place: int) -> Any:
@@ -147,7 +133,7 @@ class JoinState:
         Entry to label and record, for labels that were not learned when they came: the table has
         the codes of learned labels only.
     votes : dict
-        Id to the labels that reporters gave; empty without reporters. Saved by `ReportedJoin`.
+        Entry to the labels that reporters gave; empty without reporters. Saved by `ReportedJoin`.
     rows : RowPool
         The slots of the rows that are kept.
     labels : AcceptedLabels
@@ -179,7 +165,6 @@ class JoinState:
     def __init__(self, max_classes: int, after: int | None = None) -> None:
         self.after = after
         self.labels = AcceptedLabels(max_classes)
-        self.votes: dict[str, Votes] = {}
         self.outcomes: Counter[str] = Counter()
         self.label_delays = LabelDelays()
         self.repaid_at = 0
@@ -193,6 +178,7 @@ class JoinState:
         self.early = KeptIds(self.table, EARLY, self._early_label)
         self.settled = KeptIds(self.table, SETTLED, self._settled_id)
         self.others: dict[int, tuple[Label, bytes]] = {}
+        self.votes: dict[int, Votes] = {}
         self._label_sizes = np.zeros(0, dtype=np.int64)
 
     @property
@@ -231,48 +217,49 @@ class JoinState:
         """The bytes that an id, and a label with it, count towards `max_bytes`."""
         return text_bytes(id_) + text_bytes(label) if type(label) is str else text_bytes(id_)
 
-    def add_row(self, id_: str, slot: int) -> None:
-        """The observation of an unknown id waits from now on."""
-        size = text_bytes(id_)
-        self._add(id_, WAITING, None, self.time, size, slot=slot)
-        self.text_bytes += size
+    def code_of(self, label: Label | None) -> int:
+        """The code of a label, for kernels."""
+        if label is None:
+            return NO_LABEL
+        return self.labels.learned.codes[label] if self.labels.knows(label) else OTHER_LABEL
 
-    def remove_row(self, id_: str) -> WaitingRow:
-        """The row no longer waits; its slot is still taken."""
+    def changed(self, gone: NDArray[np.int64]) -> None:
+        """Kernels changed the arrays, and these entries are gone."""
+        self.table.changed()
+        for entry in gone.tolist():
+            self.others.pop(entry, None)
+            self.votes.pop(entry, None)
+
+    def keep_other(self, id_: str, label: Label, origin: bytes) -> None:
+        """The label of an id that kernels have just added, which was not learned before."""
         entry = self.table.find(id_)
-        row = self.waiting_row(entry)
-        self._remove(entry)
-        self.text_bytes -= text_bytes(id_)
-        return row
+        if entry >= 0 and self.table.arrays.links[entry, CODE] == OTHER_LABEL:
+            self.others.setdefault(entry, (label, origin))
 
-    def add_label(self, id_: str, label: Label, w: float, origin: bytes) -> None:
-        """Keep the early label of an unknown id."""
-        size = self.weight(id_, label) + len(origin)
-        self._add(id_, EARLY, label, self.time, size, w=w, origin=origin)
-        self.text_bytes += size
-        self.early_bytes += size
+    def settle_early(self, id_: str, *, learn: bool) -> None:
+        """The early label of an id is about to be learned, or else to be held back: its record is
+        no longer needed."""
+        entry, arrays = self.table.find(id_), self.table.arrays
+        if arrays.links[entry, CODE] != OTHER_LABEL:
+            return
+        label, origin = self.others.pop(entry)
+        if learn:
+            self.labels.learned.add(label)
+        self._name(entry, label, b"")
+        arrays.values[entry, SIZE] -= len(origin)
+        self.text_bytes -= len(origin)
+        self.early_bytes -= len(origin)
 
     def remove_label(self, id_: str) -> EarlyLabel:
         """Remove the early label of an id."""
         entry = self.table.find(id_)
-        early = self._early_label(entry)
-        size = self._remove(entry)
+        early, size = self._early_label(entry), int(self.table.arrays.values[entry, SIZE])
+        self.others.pop(entry, None)
+        self.votes.pop(entry, None)
+        self.table.remove(entry)
         self.text_bytes -= size
         self.early_bytes -= size
         return early
-
-    def settle(self, id_: str, settled: SettledId) -> None:
-        """An unknown id is settled; its row, if kept, has its slot already."""
-        label, time, slot, w, learned = settled
-        size = self.weight(id_, label)
-        self._add(id_, SETTLED, label, time, size, slot=slot, w=w, learned=learned)
-        self.text_bytes += size
-        self.settled_bytes += size + self.rows.size(slot)
-
-    def keep_settled_row(self, id_: str, slot: int, size: int) -> None:
-        """The row of a settled id was given this slot."""
-        self.table.arrays.links[self.table.find(id_), SLOT] = slot
-        self.settled_bytes += size
 
     def relabel(self, id_: str, label: Label, w: float) -> None:
         """Replace the label of a settled id; the new label has the same age."""
@@ -285,33 +272,9 @@ class JoinState:
         self.text_bytes += longer
         self.settled_bytes += longer
 
-    def remove_settled(self) -> SettledId:
-        """Remove the oldest settled id; the slot of its row is still taken."""
-        entry = self.table.oldest(SETTLED)
-        settled = self._settled_id(entry)
-        size = self._remove(entry)
-        self.text_bytes -= size
-        self.settled_bytes -= size + self.rows.size(settled[2])
-        return settled
-
-    def is_unheard(self, id_: str) -> bool:
-        """Whether the id waits, and its silence has not been heard."""
-        entry = self.table.find(id_)
-        waits = self.table.kind(entry) == WAITING
-        return waits and int(self.table.arrays.values[entry, LEARNED]) != HEARD
-
-    def is_flagged(self, entry: int) -> bool:
-        """Whether the silence of a waiting entry is void."""
-        return int(self.table.arrays.values[entry, LEARNED]) == IS_FLAGGED
-
     def flag(self, entries: Sequence[int] | NDArray[np.int64]) -> None:
         """These waiting entries were decided otherwise."""
         self.table.arrays.values[np.array(entries, dtype=np.int64), LEARNED] = IS_FLAGGED
-
-    def hear(self, entry: int) -> None:
-        """The silence of the oldest unheard entry is heard."""
-        self.table.arrays.values[entry, LEARNED] = HEARD
-        self.unheard = self.table.after(entry)
 
     def count_bytes(self) -> tuple[int, int, int]:
         """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""
@@ -320,14 +283,6 @@ class JoinState:
         settled = sum(self.weight(i, s[0]) for i, s in self.settled.items())
         kept = sum(self.rows.size(s[2]) for s in self.settled.values())
         return rows + early + settled, early, settled + kept
-
-    def before(self, limit: int) -> tuple[list[str], list[str]]:
-        """Ids of early labels and of waiting rows that came before this time, oldest first."""
-        return self.early.before(limit), self.waiting.before(limit)
-
-    def find_oldest(self) -> None:
-        """Set `oldest` from what is held."""
-        kernels.set_oldest(self.table.arrays)
 
     def slots(self, kind: int) -> NDArray[np.int64]:
         """The slots of the rows of a kind, oldest first; without those that have none."""
@@ -363,42 +318,11 @@ class JoinState:
         return self.others[entry] if code == OTHER_LABEL else (None, b"")
 
     def _name(self, entry: int, label: Label | None, origin: bytes) -> None:
-        """Store the label of an entry."""
-        code = NO_LABEL
-        if label is not None:
-            code = self.labels.learned.codes[label] if self.labels.knows(label) else OTHER_LABEL
-            if origin:
-                code = OTHER_LABEL
+        """Store the label of an entry, with its record if that is kept."""
+        code = OTHER_LABEL if origin else self.code_of(label)
         if code == OTHER_LABEL:
             self.others[entry] = (label, origin)  # type: ignore[assignment]  # it is a label
         self.table.arrays.links[entry, CODE] = code
-
-    def _add(
-        self,
-        id_: str,
-        kind: int,
-        label: Label | None,
-        time: int,
-        size: int,
-        *,
-        slot: int = -1,
-        w: float = 0.0,
-        learned: int = 0,
-        origin: bytes = b"",
-    ) -> None:
-        entry = self.table.insert(id_, kind)
-        arrays = self.table.arrays
-        arrays.links[entry, SLOT] = slot
-        arrays.values[entry, TIME:] = (time, learned, size)
-        arrays.weights[entry] = w
-        self._name(entry, label, origin)
-
-    def _remove(self, entry: int) -> int:
-        """Remove an entry; returns its bytes."""
-        size = int(self.table.arrays.values[entry, SIZE])
-        self.others.pop(entry, None)
-        self.table.remove(entry)
-        return size
 
     # The saved form.
 

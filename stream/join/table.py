@@ -109,12 +109,12 @@ class IdTable:
     Examples
     --------
     >>> ids = IdTable()
-    >>> entry = ids.insert("a", WAITING)
-    >>> ids.find("a") == entry, ids.find("b"), ids.id_of(entry), ids.ids(WAITING)
-    (True, -1, 'a', ['a'])
-    >>> ids.remove(entry)
+    >>> a, b = ids.insert_all(as_bytes("ab"), np.array([1, 1]), WAITING).tolist()
+    >>> ids.find("b") == b, ids.find("c"), ids.id_of(a), ids.ids(WAITING)
+    (True, -1, 'a', ['a', 'b'])
+    >>> ids.remove(ids.find("a"))
     >>> ids.find("a"), ids.ids(WAITING)
-    (-1, [])
+    (-1, ['b'])
     """
 
     def __init__(self, key: NDArray[np.uint64] | None = None) -> None:
@@ -166,14 +166,6 @@ class IdTable:
     def kind(self, entry: int) -> int:
         """The kind of an entry; FREE for -1."""
         return FREE if entry < 0 else int(self.arrays.links[entry, KIND])
-
-    def insert(self, id_: str, kind: int) -> int:
-        """A new entry, the last of its kind, for an id that is not there."""
-        data = as_bytes(id_)
-        self.reserve(1, data.size)
-        entry = int(kernels.insert(self.arrays, data, kind))
-        self._last = (id_, entry)
-        return entry
 
     def insert_all(
         self, data: NDArray[np.uint8], lengths: NDArray[np.int64], kind: int

@@ -50,9 +50,9 @@ time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learn
    by changing labels again and again.
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
-`LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
-that are not in the table cannot occur. `COMMON` names the transitions that kernels run too, many
-events in one call (`columns.py`).
+Pairs that are not in the table cannot occur. Kernels run what changes the state of an id. `COMMON`
+names the transitions that they run many in one call. For all others `LabelJoin` finds state and
+event, and runs the actions or has the kernel run them.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class IdEvent(IntEnum):
 
 
 class JoinAction(Enum):
-    """What the join does. Each action is a method of `LabelJoin`."""
+    """What the join does."""
 
     COUNT = "count"  # only count the outcomes
     PREDICT = "predict"  # predict the row; no label will come for this prediction

@@ -248,15 +248,6 @@ def delete(t: Any, entry: int) -> None:
 
 
 @kernel
-def insert(t: Any, data: Any, kind: int) -> Any:
-    """A new entry for one id, uint8 (bytes,); -1 if it is there."""
-    short = short_hash(hash_of(data, 0, data.size, t.key))
-    if found(t, data, 0, data.size, short) >= 0:
-        return -1
-    return add(t, data, 0, data.size, short, kind)
-
-
-@kernel
 def insert_all(t: Any, data: Any, starts: Any, kind: int, entries: Any) -> Any:
     """Add ids that are data[starts[k]:starts[k + 1]] in order; False if one is there."""
     for k in range(entries.size):

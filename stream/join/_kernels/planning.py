@@ -1,4 +1,8 @@
-"""The plan of events whose labels were learned before: the transitions of `transitions.py`."""
+"""The transitions of `transitions.py` that change what is held, and those of common events.
+
+Common events are planned many in one call. Of every other event `LabelJoin` decides what it is, and
+whether its label is accepted. Then it is planned here too, alone.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +53,30 @@ __all__: list[str] = []
 
 # Bounds of a call.
 MAX_PENDING, HORIZON, MAX_BYTES, SHARE, ROW_EXTRA, CORRECTIONS = range(6)
-# With silence: its `after` (-1: none), and the code of its label (OTHER_LABEL: left to Python).
+# With silence: its `after` (-1: none), and the code of its label (OTHER_LABEL: it was not learned
+# before; VOID: it may not be learned).
 AFTER_MS, SILENT_CODE = 6, 7
-BOUNDS = 8
+VOID = -3
+# HELD: whether labels are held back. DECIDED: whether Python has decided what the event is, and
+# whether its label is that of the id. OTHER_BYTES: of a label that was not learned before, with its
+# record. NOTED: whether `gone` has every id that was given up or is no longer known.
+HELD, DECIDED, OTHER_BYTES, NOTED = range(8, 12)
+BY_KERNEL, DIFFERS, SAME = range(3)
+BOUNDS = 12
 # What is counted in a call. DELAYS: one for each bucket.
-STEPS, KEPT, ENDED, FREED, GONE, SILENT, DELAY_HIGH, DELAY_LOW, UNLABELLED, OUTCOME = range(10)
+STEPS, KEPT, ENDED, FREED, GONE, SILENT, ASKED = range(7)
+DELAY_HIGH, DELAY_LOW, UNLABELLED, OUTCOME = range(7, 11)
 JOINED, IS_EARLY, DUPLICATE, CONFLICTING, LATE, EARLY_EXPIRED, EARLY_EVICTED = range(
     OUTCOME, OUTCOME + 7
 )
 EXPIRED, EVICTED, FORGOTTEN, DUPLICATE_OBSERVATION = range(OUTCOME + 7, OUTCOME + 11)
-BY_SILENCE, SILENCE_IGNORED = OUTCOME + 11, OUTCOME + 12
-DELAYS = OUTCOME + 13
+BY_SILENCE, SILENCE_IGNORED, HELD_BACK = range(OUTCOME + 11, OUTCOME + 14)
+DELAYS = OUTCOME + 14
 PREDICT, LEARN, PREDICT_THEN_LEARN = 0, 1, 2
 # What an event does: it is only counted, or changes what is held, or learns a row.
 COUNTS, CHANGES, LEARNS = range(3)
+# Whether silence was heard: yes; not before the steps ran; not before its label is learned.
+HEARD_ALL, RUN_FIRST, ADMIT_FIRST = range(3)
 
 
 # Rows of a call that are kept: `place` says where a slot may be in the list of the call, which says
@@ -77,14 +91,34 @@ def kept_at(t: Any, p: Any, slot: int) -> Any:
 
 
 @inlined
-def keep(t: Any, p: Any, slot: int, row: int, waits: int) -> None:
-    """The row of this call is kept in the slot. `waits`: the entry that waits with it, or -1."""
+def keep(t: Any, p: Any, slot: int, row: int, waits: int) -> Any:
+    """The row of this call is kept in the slot. `waits`: the entry that waits with it, or -1.
+    Returns where the slot is among those of this call."""
     at = kept_at(t, p, slot)
     if at < 0:
         at = p.tally[KEPT]
         p.tally[KEPT] += 1
         t.place[slot], p.kept_slot[at] = at, slot
-    p.kept_row[at], p.kept_waits[at] = row, waits
+    p.kept_row[at], p.kept_waits[at], p.kept_since[at] = row, waits, p.tally[STEPS]
+    return at
+
+
+@inlined
+def ask(p: Any, at: int) -> None:
+    """The next step predicts what waits with this slot of the call: silence depends on it too."""
+    p.asked_at[p.tally[ASKED]], p.asked_step[p.tally[ASKED]] = at, p.tally[STEPS]
+    p.tally[ASKED] += 1
+
+
+@inlined
+def ask_again(t: Any, p: Any, entry: int) -> None:
+    """The next step predicts an entry that may wait."""
+    if t.links[entry, KIND] == WAITING and t.values[entry, LEARNED] != HEARD:
+        slot = int64(t.links[entry, SLOT])
+        at = kept_at(t, p, slot)
+        if at < 0 or p.kept_waits[at] < 0:  # its row is of an earlier call
+            at = keep(t, p, slot, -1, entry)
+        ask(p, at)
 
 
 @inlined
@@ -123,9 +157,10 @@ def release(t: Any, p: Any, slot: int) -> None:
 def waits_no_longer(t: Any, p: Any, slot: int) -> None:
     """The observation in this slot no longer waits for a label."""
     at = kept_at(t, p, slot)
-    if at >= 0 and p.kept_waits[at] >= 0:
+    began = at >= 0 and p.kept_row[at] >= 0 and p.kept_waits[at] >= 0
+    if at >= 0:
         p.kept_waits[at] = -1
-    else:
+    if not began:
         p.ended[p.tally[ENDED]] = slot
         p.tally[ENDED] += 1
 
@@ -139,34 +174,50 @@ def step(p: Any, at: int, op: int, row: int, slot: int, code: int, weight: float
     p.event[k] = at
 
 
-# The transitions of `transitions.py`, for labels that were learned before.
+# The transitions.
+
+
+@inlined
+def note(t: Any, p: Any, bounds: Any, entry: int) -> None:
+    """Python forgets what only it knows about an entry."""
+    if t.links[entry, CODE] == OTHER_LABEL or bounds[NOTED] != 0:
+        p.gone[p.tally[GONE]] = entry
+        p.tally[GONE] += 1
+
+
+@inlined
+def bytes_of_label(bounds: Any, labels: Any, code: int) -> Any:
+    """The bytes of a label for bounds. `labels`: those of each that was learned."""
+    return labels[code] if code >= 0 else bounds[OTHER_BYTES]
+
+
+@inlined
+def is_same(bounds: Any, code: int, held: int) -> Any:
+    """Whether the label of an event is that of its id."""
+    return code == held if bounds[DECIDED] == BY_KERNEL else bounds[DECIDED] == SAME
 
 
 @called
-def forget(t: Any, p: Any) -> None:
+def forget(t: Any, p: Any, bounds: Any) -> None:
     """Remove the oldest settled id, and its row if it was kept."""
     c = t.counts
     entry = c[FIRST + SETTLED]
     slot, size = int64(t.links[entry, SLOT]), t.values[entry, SIZE]
     c[TEXT_BYTES] -= size
     c[SETTLED_BYTES] -= size if slot < 0 else size + t.sizes[slot]
-    if t.links[entry, CODE] == OTHER_LABEL:
-        p.gone[p.tally[GONE]] = entry
-        p.tally[GONE] += 1
+    note(t, p, bounds, entry)
     release(t, p, slot)
     remove(t, entry)
 
 
 @called
-def drop_early(t: Any, p: Any, outcome: int) -> None:
+def drop_early(t: Any, p: Any, bounds: Any, outcome: int) -> None:
     """Remove the oldest early label."""
     c = t.counts
     entry = c[FIRST + EARLY]
     c[TEXT_BYTES] -= t.values[entry, SIZE]
     c[EARLY_BYTES] -= t.values[entry, SIZE]
-    if t.links[entry, CODE] == OTHER_LABEL:
-        p.gone[p.tally[GONE]] = entry
-        p.tally[GONE] += 1
+    note(t, p, bounds, entry)
     p.tally[outcome] += 1
     remove(t, entry)
 
@@ -189,7 +240,7 @@ def make_room(t: Any, p: Any, bounds: Any) -> None:
     """Forget the oldest settled id if there are as many as may be."""
     if t.counts[COUNT + SETTLED] >= bounds[MAX_PENDING]:
         p.tally[FORGOTTEN] += 1
-        forget(t, p)
+        forget(t, p, bounds)
 
 
 @called
@@ -200,6 +251,7 @@ def give_up(t: Any, p: Any, bounds: Any, outcome: int) -> None:
     slot = int64(t.links[entry, SLOT])
     p.tally[outcome] += 1
     p.tally[UNLABELLED] += 1
+    note(t, p, bounds, entry)
     leave(t, entry)
     c[TEXT_BYTES] -= t.values[entry, SIZE]
     waits_no_longer(t, p, slot)
@@ -222,11 +274,11 @@ def remove_oldest(t: Any, p: Any, bounds: Any) -> None:
     """See `trim`."""
     c = t.counts
     while c[EARLY_BYTES] > bounds[SHARE]:
-        drop_early(t, p, EARLY_EVICTED)
+        drop_early(t, p, bounds, EARLY_EVICTED)
     while c[TEXT_BYTES] + c[ROW_BYTES] > bounds[MAX_BYTES]:
         if c[SETTLED_BYTES] > bounds[SHARE]:
             p.tally[FORGOTTEN] += 1
-            forget(t, p)
+            forget(t, p, bounds)
         else:
             give_up(t, p, bounds, EVICTED)
 
@@ -247,9 +299,9 @@ def expire(t: Any, p: Any, bounds: Any) -> None:
     """Remove what is older than the horizon."""
     c, limit = t.counts, t.counts[NOW] - bounds[HORIZON]
     while c[FIRST + SETTLED] >= 0 and t.values[c[FIRST + SETTLED], TIME] < limit:
-        forget(t, p)
+        forget(t, p, bounds)
     while c[FIRST + EARLY] >= 0 and t.values[c[FIRST + EARLY], TIME] < limit:
-        drop_early(t, p, EARLY_EXPIRED)
+        drop_early(t, p, bounds, EARLY_EXPIRED)
     while c[FIRST + WAITING] >= 0 and t.values[c[FIRST + WAITING], TIME] < limit:
         give_up(t, p, bounds, EXPIRED)
     find_oldest(t)
@@ -304,6 +356,20 @@ def learn(
 
 
 @inlined
+def hold(t: Any, p: Any, bounds: Any, at: int, op: int, row: int, entry: int, code: int) -> None:
+    """As `learn`, but nothing is learned and no row is kept."""
+    slot = int64(t.links[entry, SLOT])
+    p.tally[HELD_BACK] += 1
+    if op == PREDICT_THEN_LEARN:
+        step(p, at, PREDICT, row, -1, NO_LABEL, 1.0)
+    t.links[entry, SLOT] = -1
+    t.values[entry, LEARNED], t.weights[entry] = 0, 0.0
+    release(t, p, slot)
+    make_room(t, p, bounds)
+    settle(t, p, bounds, entry, code)
+
+
+@inlined
 def count_delay(p: Any, buckets: Any, delay: int) -> None:
     """Count a label that came that late."""
     bucket = 0
@@ -315,38 +381,38 @@ def count_delay(p: Any, buckets: Any, delay: int) -> None:
 
 
 @inlined
-def is_uncommon(t: Any, bounds: Any, entry: int, row: int, code: int) -> Any:
+def is_uncommon(t: Any, entry: int, row: int, code: int) -> Any:
     """Whether an event of this id must be planned by the table of transitions."""
     other = t.links[entry, CODE] == OTHER_LABEL
     kind = t.links[entry, KIND]
     if kind == EARLY:
         return other
-    if kind == WAITING and row >= 0:
-        return bounds[AFTER_MS] >= 0  # silence depends on this prediction too
     if kind == SETTLED and row < 0:
         held = t.links[entry, CODE]
         return other or (t.links[entry, SLOT] >= 0 and held != code)  # a correction
     return False
 
 
-@called
+@kernel
 def fall_silent(t: Any, p: Any, bounds: Any, labels: Any, at: int, time: int) -> Any:
-    """Learn what nobody labelled before `time`, as `LabelJoin.fall_silent`. False: the steps must
-    run before the next one."""
+    """Learn what nobody labelled before `time`, each row at its own moment, oldest first."""
     c = t.counts
-    while bounds[AFTER_MS] >= 0 and c[UNHEARD] >= 0:
+    while c[UNHEARD] >= 0:
         entry, code = c[UNHEARD], bounds[SILENT_CODE]
         since, slot = t.values[entry, TIME], int64(t.links[entry, SLOT])
         if time <= 0 or since >= time - bounds[AFTER_MS]:  # written so that no sum overflows
             break
         here = kept_at(t, p, slot)
-        if code < 0 or (here >= 0 and p.kept_waits[here] >= 0):
-            return False
+        if here >= 0 and p.kept_waits[here] >= 0:
+            return RUN_FIRST  # steps of the plan predict it
+        void = code == VOID or t.values[entry, LEARNED] == IS_FLAGGED
+        if code == OTHER_LABEL and not void:
+            return ADMIT_FIRST
         moment = since + bounds[AFTER_MS]
         if moment > c[NOW]:
             pass_time(t, p, bounds, moment)
         c[UNHEARD] = t.links[entry, AFTER]
-        if t.values[entry, LEARNED] == IS_FLAGGED:
+        if void:
             t.values[entry, LEARNED] = HEARD
             p.tally[SILENCE_IGNORED] += 1
             continue
@@ -360,7 +426,7 @@ def fall_silent(t: Any, p: Any, bounds: Any, labels: Any, at: int, time: int) ->
         p.tally[SILENT] += 1
         learn(t, p, bounds, at, LEARN, -1, entry, code, 0, BY_SILENCE)
         trim(t, p, bounds)
-    return True
+    return HEARD_ALL
 
 
 @inlined
@@ -373,15 +439,19 @@ def observe(
     if entry >= 0 and t.links[entry, KIND] != EARLY:
         p.tally[DUPLICATE_OBSERVATION] += 1
         p.tally[UNLABELLED] += 1
+        if bounds[AFTER_MS] >= 0:
+            ask_again(t, p, entry)
         step(p, at, PREDICT, row, -1, NO_LABEL, 1.0)
         return COUNTS, entry
-    if entry < 0 and code < 0:
-        step(p, at, PREDICT, row, -1, NO_LABEL, 1.0)
+    if entry < 0 and code == NO_LABEL:
         if c[COUNT + WAITING] >= bounds[MAX_PENDING]:
             give_up(t, p, bounds, EVICTED)
         slot = take_slot(t, e.size[row] + bounds[ROW_EXTRA])
         entry = add(t, e.data, start, stop, short, WAITING)
-        keep(t, p, slot, row, entry)
+        here = keep(t, p, slot, row, entry)
+        if bounds[AFTER_MS] >= 0:
+            ask(p, here)
+        step(p, at, PREDICT, row, -1, NO_LABEL, 1.0)
         t.links[entry, SLOT], t.links[entry, CODE] = slot, NO_LABEL
         t.values[entry, TIME], t.values[entry, LEARNED] = c[NOW], NOT_HEARD
         t.values[entry, SIZE] = bytes_of(e.data, start, stop)
@@ -391,10 +461,12 @@ def observe(
     if entry < 0:
         entry = add(t, e.data, start, stop, short, SETTLED)
         t.links[entry, CODE], t.weights[entry] = code, e.weight[at]
-        t.values[entry, SIZE] = bytes_of(e.data, start, stop) + labels[code]
+        size = bytes_of_label(bounds, labels, code)
+        t.values[entry, SIZE] = bytes_of(e.data, start, stop) + size
     else:
-        if code >= 0:
-            p.tally[DUPLICATE if code == t.links[entry, CODE] else CONFLICTING] += 1
+        if code != NO_LABEL:
+            same = is_same(bounds, code, int64(t.links[entry, CODE]))
+            p.tally[DUPLICATE if same else CONFLICTING] += 1
         c[TEXT_BYTES] -= t.values[entry, SIZE]
         c[EARLY_BYTES] -= t.values[entry, SIZE]
     leave(t, entry)
@@ -411,11 +483,11 @@ def report(
     if entry < 0:
         p.tally[IS_EARLY] += 1
         if c[COUNT + EARLY] >= bounds[MAX_PENDING]:
-            drop_early(t, p, EARLY_EVICTED)
+            drop_early(t, p, bounds, EARLY_EVICTED)
         entry = add(t, e.data, start, stop, short, EARLY)
         t.links[entry, SLOT], t.links[entry, CODE] = -1, code
         t.values[entry, TIME], t.weights[entry] = c[NOW], e.weight[at]
-        size = bytes_of(e.data, start, stop) + labels[code]
+        size = bytes_of(e.data, start, stop) + bytes_of_label(bounds, labels, code)
         t.values[entry, SIZE] = size
         c[TEXT_BYTES] += size
         c[EARLY_BYTES] += size
@@ -424,7 +496,7 @@ def report(
     if kind == WAITING:
         leave(t, entry)
         c[TEXT_BYTES] -= t.values[entry, SIZE]
-        t.values[entry, SIZE] += labels[code]
+        t.values[entry, SIZE] += bytes_of_label(bounds, labels, code)
         t.weights[entry] = e.weight[at]
         waits_no_longer(t, p, int64(t.links[entry, SLOT]))
         count_delay(p, buckets, c[NOW] - t.values[entry, TIME])
@@ -432,7 +504,7 @@ def report(
     if held == NO_LABEL:
         p.tally[LATE] += 1
         return COUNTS, entry
-    p.tally[DUPLICATE if held == code else CONFLICTING] += 1
+    p.tally[DUPLICATE if is_same(bounds, code, held) else CONFLICTING] += 1
     return CHANGES if kind == EARLY else COUNTS, entry
 
 
@@ -441,18 +513,22 @@ def plan(t: Any, e: Any, p: Any, bounds: Any, labels: Any, buckets: Any, at: int
     """Plan events from `at` on. Returns the first that is not planned here, at most `stop`.
 
     t: `IdArrays`; e: `EventColumns`; p: `StepArrays`. An event is planned here if its label was
-    learned before, so that it cannot be rejected; and no correction is due.
+    learned before, so that it cannot be rejected, and no correction is due; or if Python has
+    decided about it.
     """
+    decided = bounds[DECIDED] != BY_KERNEL
     while at < stop:
         code, row, time = int64(e.code[at]), e.row[at], e.time[at]
-        if code == OTHER_LABEL or (row < 0 and code < 0):
-            break
-        if bounds[AFTER_MS] >= 0 and not fall_silent(t, p, bounds, labels, at, time):
-            break
+        if not decided:
+            if code == OTHER_LABEL or (row < 0 and code < 0):
+                break
+            silence = bounds[AFTER_MS] >= 0
+            if silence and fall_silent(t, p, bounds, labels, at, time) != HEARD_ALL:
+                break
         start, end = e.start[at], e.start[at + 1]
         short = short_hash(hash_of(e.data, start, end, t.key))
         entry = found(t, e.data, start, end, short)
-        if entry >= 0 and is_uncommon(t, bounds, entry, row, code):
+        if not decided and entry >= 0 and is_uncommon(t, entry, row, code):
             break
         if time > t.counts[NOW] and pass_time(t, p, bounds, time):
             entry = found(t, e.data, start, end, short)
@@ -465,7 +541,9 @@ def plan(t: Any, e: Any, p: Any, bounds: Any, labels: Any, buckets: Any, at: int
             if does == LEARNS:
                 here = kept_at(t, p, t.links[entry, SLOT])
                 row = p.kept_row[here] if here >= 0 else -1
-        if does == LEARNS:
+        if does == LEARNS and bounds[HELD] != 0:
+            hold(t, p, bounds, at, op, row, entry, int64(held))
+        elif does == LEARNS:
             size += bounds[ROW_EXTRA]
             learn(t, p, bounds, at, op, row, entry, int64(held), size, JOINED)
         if does >= CHANGES:
@@ -475,12 +553,6 @@ def plan(t: Any, e: Any, p: Any, bounds: Any, labels: Any, buckets: Any, at: int
 
 
 @kernel
-def keep_row(t: Any, p: Any, slot: int, row: int, waits: int) -> None:
-    """See `keep`."""
-    keep(t, p, slot, row, waits)
-
-
-@kernel
-def set_oldest(t: Any) -> None:
-    """See `find_oldest`."""
-    find_oldest(t)
+def advance(t: Any, p: Any, bounds: Any, time: int) -> None:
+    """Advance stream time, which is before `time`. Ids older than the horizon expire."""
+    pass_time(t, p, bounds, time)

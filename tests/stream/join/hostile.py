@@ -10,12 +10,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.columns import EventFeed
 from stream.join.events import Events
 from stream.join.join import UNBOUNDED, LabelJoin
-from stream.join.plan import Plan
 from tests.oracles.dict_join import DictJoin
-from tests.stream.join.short_joins import plan_one, told
+from tests.stream.join.short_joins import told
 
 __all__ = ["KINDS", "compare", "content", "name", "whole"]
 
@@ -84,15 +83,15 @@ def _differ(rng: random.Random, join: LabelJoin, twin: DictJoin, batch: Events) 
     sizes = [rng.choice([0, 3, 90]) for _ in batch.ids]
     feed, other = EventFeed(batch, sizes), EventFeed(batch, sizes)
     while feed.at < feed.count:
-        plan, expected = Plan(origin=_record), Plan(origin=_record)
-        begin(join, plan, feed, fewest=1)
+        plan, expected = join.begin(feed), twin.begin(other)
         while feed.at < feed.count and plan.correction is None:
-            plan_common(join, plan, feed, lambda _: True)
+            join.plan_common(plan, feed, lambda _: True)
             if feed.at < feed.count:
-                plan_one(join, plan, feed)
+                join.plan_next(plan, feed)
+        join.count(plan)
         while other.at < feed.at:
-            plan_one(twin, expected, other)
-        mine, theirs = told(plan, join), told(expected, twin)
+            twin.plan_next(expected, other)
+        mine, theirs = told(plan), told(expected)
         if mine != theirs:
             which = next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
             return f"expected {str(theirs[which])[:300]}, got {str(mine[which])[:300]}"
@@ -105,7 +104,7 @@ def _differ(rng: random.Random, join: LabelJoin, twin: DictJoin, batch: Events) 
     return f"expected {theirs[which[0]]}, got {mine[which[0]]}" if which else None
 
 
-def content(join: LabelJoin) -> dict[str, object]:
+def content(join: LabelJoin | DictJoin) -> dict[str, object]:
     """What is counted, and how many ids of each kind there are."""
     held = join.state
     return {
@@ -124,7 +123,7 @@ def content(join: LabelJoin) -> dict[str, object]:
     }
 
 
-def whole(join: LabelJoin) -> list[list[tuple[str, Any]]]:
+def whole(join: LabelJoin | DictJoin) -> list[list[tuple[str, Any]]]:
     """All that is saved about each id, in order."""
     held, columns = join.state, 5 if join.corrections else 3
     settled = [(id_, known[:columns]) for id_, known in held.settled.items()]
@@ -149,4 +148,4 @@ def _events(
         row += kind >= 0.45
         labels.append(None if 0.45 <= kind < 0.9 else label)
         weights.append(rng.choice([1.0, 0.5, 2]))
-    return Events(ids, rows, labels, weights, [0] * count)
+    return Events(ids, rows, labels, weights, [0] * count, origin=_record)

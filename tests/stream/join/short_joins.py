@@ -1,16 +1,17 @@
-"""Every short sequence of events through the label join: one by one, and by kernels."""
+"""Every short sequence of events through the label join, and through the join of dicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.columns import EventFeed
 from stream.join.events import Events
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
 from stream.join.transitions import COMMON, IdEvent
+from tests.oracles.dict_join import DictJoin, DictPlan
 
 # Events as in `test_join_twin`: what, id, label, milliseconds passed before, weight, learned.
 Letter = tuple[str, str, Any, int, float, bool]
@@ -66,7 +67,7 @@ def columns(letters: Sequence[Letter]) -> tuple[Events, list[int]]:
         time += passed
         times.append(time)
     ids, labels = [id_ for _, id_, *_ in letters], [label for _, _, label, *_ in letters]
-    return Events(ids, numbers, labels, [1.0] * len(ids), times), [1] * rows
+    return Events(ids, numbers, labels, [1.0] * len(ids), times, origin=record), [1] * rows
 
 
 def record(event: int) -> bytes:
@@ -74,44 +75,65 @@ def record(event: int) -> bytes:
     return b"r" * (event % 2)
 
 
-def planned(letters: Sequence[Letter], bounds: dict[str, int], *, fast: bool):
-    """The plan of one call, its join, and the events that were not planned by kernels."""
-    join, plan, passed_on = LabelJoin(**bounds), Plan(origin=record), []
+def planned(letters: Sequence[Letter], join: LabelJoin | DictJoin):
+    """The plan of one call, and the events that kernels do not plan as common ones."""
+    passed_on = []
     join.labels.add("x")
-    events, sizes = columns(letters)
-    feed = EventFeed(events, sizes)
-    if fast:
-        begin(join, plan, feed, fewest=1)
+    feed = EventFeed(*columns(letters))
+    plan = join.begin(feed)
     while feed.at < feed.count:
-        plan_common(join, plan, feed, lambda _: True)
+        join.plan_common(plan, feed, lambda _: True)
         if feed.at < feed.count:
             passed_on.append(feed.at)
-            plan_one(join, plan, feed)
-    return plan, join, passed_on
+            assert join.plan_next(plan, feed)
+    join.count(plan)
+    return plan, passed_on
 
 
-def plan_one(join: LabelJoin, plan: Plan, feed: EventFeed) -> None:
-    """Plan the next event by the table of transitions."""
-    at, events = feed.at, feed.events
-    known = {"event": at, "id": events.ids[at], "time": events.times[at]}
-    labelled = {"label": events.labels[at], "w": events.weights[at]}
-    if (row := events.row[at]) < 0:
-        join.on_label(plan, **known, **labelled)
-    else:
-        join.on_observation(plan, **known, **labelled, row=row, size=feed.sizes[row])
-    feed.at += 1
+def observe(
+    join: LabelJoin,
+    id_: str,
+    label: object = None,
+    *,
+    time: int = 0,
+    learn: bool = True,
+    size: int = 0,
+    origin: Callable[[int], bytes] | None = None,
+) -> Plan:
+    """The plan of a call of one observation."""
+    return _one(join, Events([id_], [0], [label], [1.0], [time], origin=origin), [size], learn)
 
 
-def told(plan: Plan, join: LabelJoin) -> tuple[object, ...]:
+def report(
+    join: LabelJoin,
+    id_: str,
+    label: object,
+    *,
+    time: int = 0,
+    learn: bool = True,
+    origin: Callable[[int], bytes] | None = None,
+) -> Plan:
+    """The plan of a call of one label."""
+    return _one(join, Events([id_], [-1], [label], [1.0], [time], origin=origin), [], learn)
+
+
+def _one(join: LabelJoin, events: Events, sizes: list[int], learn: bool) -> Plan:
+    feed = EventFeed(events, sizes)
+    plan = join.begin(feed)
+    assert join.plan_next(plan, feed, learn=learn)
+    join.count(plan)
+    return plan
+
+
+def told(plan: Plan | DictPlan) -> tuple[object, ...]:
     """All that a plan says."""
     changes = plan.changes()
     rows = [column.tolist() for column in changes[:3]]
     return (
-        [column.tolist() for column in plan.columns(join.labels)],
+        [column.tolist() for column in plan.columns()],
         sorted(zip(*rows, strict=True)),
         sorted(changes.ended.tolist()),
         sorted(changes.freed.tolist()),
-        dict(plan.kept),
         plan.rejected,
         plan.refused,
         plan.correction,
@@ -119,7 +141,7 @@ def told(plan: Plan, join: LabelJoin) -> tuple[object, ...]:
     )
 
 
-def content(join: LabelJoin) -> tuple[object, ...]:
+def content(join: LabelJoin | DictJoin) -> tuple[object, ...]:
     """All that is held and counted, in order."""
     held = join.state
     return (
@@ -127,7 +149,6 @@ def content(join: LabelJoin) -> tuple[object, ...]:
         list(held.early.items()),
         list(held.settled.items()),
         (held.rows.count, held.rows.bytes),
-        {name: array.tolist() for name, array in held.rows.arrays().items()},
         held.labels.learned.values,
         held.labels.learned.overflow,
         dict(held.outcomes),
@@ -150,19 +171,18 @@ def uncommon_ones(letters: Sequence[Letter]) -> list[int]:
         if not common or label not in (None, *join.labels):
             found.append(event)
         if what == "answer":
-            join.on_label(Plan(), event=event, id=id_, label=label, w=1.0, time=0)
+            report(join, id_, label)
         else:
-            join.on_observation(Plan(), event=event, row=0, id=id_, label=label, time=0)
+            observe(join, id_, label)
     return found
 
 
 def differences(letters: Sequence[Letter], length: int, bounds: dict[str, int]) -> Iterator[str]:
-    """The sequences of this length that kernels plan otherwise, and in what."""
+    """The sequences of this length that dicts plan otherwise, and in what."""
     for sequence in sequences(letters, length):
-        plan, join, _ = planned(sequence, bounds, fast=False)
-        fast_plan, fast_join, _ = planned(sequence, bounds, fast=True)
-        expected, found = told(plan, join), told(fast_plan, fast_join)
-        if expected != found:
-            yield f"{sequence}: expected {expected}, got {found}"
-        if content(join) != content(fast_join):
-            yield f"{sequence}: expected {content(join)}, got {content(fast_join)}"
+        join, twin = LabelJoin(**bounds), DictJoin(**bounds)
+        (plan, _), (expected, _) = planned(sequence, join), planned(sequence, twin)
+        if told(plan) != told(expected):
+            yield f"{sequence}: expected {told(expected)}, got {told(plan)}"
+        if content(join) != content(twin):
+            yield f"{sequence}: expected {content(twin)}, got {content(join)}"

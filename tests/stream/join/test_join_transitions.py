@@ -7,6 +7,8 @@ from itertools import product
 import pytest
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.join.columns import EventFeed
+from stream.join.events import Events
 from stream.join.join import ACTS, LabelJoin
 from stream.join.plan import Plan
 from stream.join.silence import Silence
@@ -16,7 +18,9 @@ from tests.stream.join.short_joins import (
     COMMON_LETTERS,
     LETTERS,
     differences,
+    observe,
     planned,
+    report,
     sequences,
     uncommon_ones,
 )
@@ -51,47 +55,35 @@ HORIZON, LATER, FAR = 100, 200, 1_000  # milliseconds
 HEARD = [E.SILENCE, E.SILENCE_VOID]
 
 
-def plan() -> Plan:
-    """One that keeps the records of early labels."""
-    return Plan(origin=lambda event: b"record")
-
-
-def observe(join: LabelJoin, id_: str, label: object = None, time: int = 0, learn=True) -> Plan:
-    out = plan()
-    join.on_observation(out, event=1, row=0, id=id_, time=time, label=label, learn=learn)
-    return out
-
-
-def report(join: LabelJoin, id_: str, label: object, learn: bool = True) -> Plan:
-    out = plan()
-    join.on_label(out, event=1, id=id_, label=label, w=1.0, time=0, learn=learn)
-    return out
-
-
-def join_in(state: IdState, *, corrections: bool) -> LabelJoin:
+def join_in(state: IdState, *, corrections: bool, silence: bool) -> LabelJoin:
     """A join with room for one id of a kind, where "a" is in this state; "x" and "y" are known."""
     join = LabelJoin(
         max_pending=1,
         horizon=HORIZON,
         max_classes=3,
         corrections=corrections,
-        silence=Silence("y", HORIZON // 2 - 1) if corrections else None,
+        silence=Silence("y", HORIZON // 2 - 1) if silence else None,
     )
     if state is S.UNFIT:
-        report(join, "a", 7)
+        report(join, "a", 7, origin=record)
     join.labels.add("x")
     join.labels.add("y")
     if state in (S.WAITING, S.UNLABELLED):
         observe(join, "a")
     if state is S.UNLABELLED:
-        observe(join, "other", 1.5, LATER)  # refused: only its time counts
+        observe(join, "other", 1.5, time=LATER)  # refused: only its time counts
     if state is S.EARLY:
-        report(join, "a", "z")  # its record is kept, for it is not known yet
+        report(join, "a", "z", origin=record)  # its record is kept, for it is not known yet
     if state in (S.LABELLED, S.CORRECTABLE):
         observe(join, "a", "x", learn=state is S.CORRECTABLE or not corrections)
     assert join.state.of("a") is state
     join.outcomes.clear()
     return join
+
+
+def record(event: int) -> bytes:
+    """The record of an early label."""
+    return b"record"
 
 
 def happen(join: LabelJoin, state: IdState, event: IdEvent, *, learn: bool) -> Plan:
@@ -102,32 +94,33 @@ def happen(join: LabelJoin, state: IdState, event: IdEvent, *, learn: bool) -> P
         return observe(join, "a", inside.get(event), learn=learn)
     if event is E.LABEL_OVER_RATE:
         join.max_corrections = 0
-        return report(join, "a", "y", learn)
+        return report(join, "a", "y", learn=learn)
     if event in (E.LABEL, E.LABEL_SAME, E.LABEL_REFUSED):
         label = {E.LABEL: "y", E.LABEL_SAME: held, E.LABEL_REFUSED: 1.5}[event]
-        return report(join, "a", label, learn)
+        return report(join, "a", label, learn=learn)
     if event is E.EXPIRY:
-        return observe(join, "other", 1.5, FAR)
+        return observe(join, "other", 1.5, time=FAR)
     if event is E.OVERFLOW:
         if state is S.WAITING:
             return observe(join, "other")
         out = report(join, "other", "y") if state in (S.EARLY, S.UNFIT) else None
         return out or observe(join, "other", "y")
     if event in HEARD:
-        out = plan()
-        join.flag(["a"] if event is E.SILENCE_VOID else [])
-        assert join.fall_silent(out, HORIZON // 2, learn=learn)
+        if event is E.SILENCE_VOID:
+            join.state.flag([join.state.table.find("a")])
+        out = observe(join, "other", 1.5, time=HORIZON // 2, learn=learn)
+        out.rejected.clear()
+        join.outcomes["rejected"] -= 1
         return out
+    nothing = join.begin(EventFeed(Events([], [], [], [], []), []))
     if event is E.WITHDRAWN:
         join.forget_early(lambda origin: origin == b"record")
-        return plan()
-    if event is E.OUTVOTED:
-        out = plan()
-        join.outvoted(out, "a")
-        return out
-    due = report(join, "a", "y").correction
-    (join.corrected if event is E.CORRECTED else join.conflicted)(due)
-    return plan()
+    elif event is E.OUTVOTED:
+        join.outvoted("a")
+    else:
+        due = report(join, "a", "y").correction
+        (join.corrected if event is E.CORRECTED else join.conflicted)(due)
+    return nothing
 
 
 def trigger(state: IdState, event: IdEvent) -> list[str]:
@@ -158,16 +151,16 @@ def test_table_has_exactly_what_can_happen() -> None:
 def test_join_does_what_the_table_says(state, event, corrections, learn) -> None:
     """Every state × every event: outcomes, steps, dead letters, correction and next state."""
     expected = table(corrections=corrections, held_back=not learn)[state][event]
-    join = join_in(state, corrections=corrections)
+    join = join_in(state, corrections=corrections, silence=event in HEARD)
     done = happen(join, state, event, learn=learn)
 
     others = trigger(state, event)
     assert sorted(join.outcomes.elements()) == sorted([*expected.outcomes, *others])
     assert join.state.of("a") is expected.then
     bound = event in (E.EXPIRY, E.OVERFLOW)
-    steps = [op for op, *_ in done.steps]
+    steps = done.columns().op.tolist()
     assert bound or steps == [op for action in expected.actions for op in STEPS.get(action, [])]
-    assert bound or (1 in done.rejected) == bool({A.REJECT, A.PUT_OFF} & {*expected.actions})
+    assert bound or (0 in done.rejected) == bool({A.REJECT, A.PUT_OFF} & {*expected.actions})
     assert bool(done.refused) == (A.REFUSE_EARLY in expected.actions)
     assert (done.correction is not None) == (A.CORRECT in expected.actions)
     kept = expected.then in (S.WAITING, S.CORRECTABLE)
@@ -176,12 +169,21 @@ def test_join_does_what_the_table_says(state, event, corrections, learn) -> None
     assert held.count_bytes() == (held.text_bytes, held.early_bytes, held.settled_bytes)
 
 
-def test_every_action_has_a_method_and_is_used() -> None:
-    """Those of the table and of the tables made of it."""
+def test_every_action_is_used_and_those_of_the_stream_have_a_method() -> None:
+    """Those of time and bounds are run by kernels, and a learner's by the methods that it calls."""
     both = [table(corrections=c, held_back=h) for c, h in product([False, True], repeat=2)]
     used = {a for rules in both for row in rules.values() for t in row.values() for a in t.actions}
 
-    assert used == set(JoinAction) == set(ACTS)
+    assert used == set(JoinAction)
+    by_stream = {
+        action
+        for rules in both
+        for row in rules.values()
+        for event in (*FROM_STREAM, E.OBSERVATION_SAME, E.LABEL_SAME, E.LABEL_OVER_RATE)
+        if event in row
+        for action in row[event].actions
+    }
+    assert by_stream == set(ACTS)
 
 
 def test_ids_that_go_need_not_be_looked_up() -> None:
@@ -193,40 +195,42 @@ def test_ids_that_go_need_not_be_looked_up() -> None:
 
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-def test_every_short_sequence_is_planned_alike_by_kernels(bounds) -> None:
+def test_every_short_sequence_is_planned_as_by_dicts(bounds) -> None:
     """Plans, all that is held, and all that is counted."""
     for length in (1, 2, 3):
         assert list(differences(LETTERS, length, bounds)) == []
 
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-def test_every_sequence_of_four_is_planned_alike_by_kernels(bounds) -> None:
+def test_every_sequence_of_four_is_planned_as_by_dicts(bounds) -> None:
     """Of fewer events; `tests.long.joins` runs all of them, and longer ones."""
     assert list(differences(LETTERS[:7] + LETTERS[8:9] + LETTERS[-1:], 4, bounds)) == []
 
 
 @pytest.mark.parametrize("bounds", ["wide", "short"])
-def test_every_sequence_of_common_events_is_planned_alike_by_kernels(bounds) -> None:
-    """Longer ones, of those the loop is made for."""
+def test_every_sequence_of_common_events_is_planned_as_by_dicts(bounds) -> None:
+    """Longer ones, of those that kernels plan many at once."""
     assert list(differences(COMMON_LETTERS, 5, BOUNDS[bounds])) == []
 
 
 def test_saved_states_of_short_sequences_are_the_same_bytes() -> None:
-    """What is held decides what is saved."""
+    """What is held decides what is saved, whoever decided about events."""
     for sequence in sequences(LETTERS, 2):
-        _, join, _ = planned(sequence, BOUNDS["short"], fast=False)
-        _, fast_join, _ = planned(sequence, BOUNDS["short"], fast=True)
+        join, slow = LabelJoin(**BOUNDS["short"]), LabelJoin(**BOUNDS["short"])
+        slow.common = False
+        planned(sequence, join)
+        planned(sequence, slow)
         again = LabelJoin(**BOUNDS["short"])
-        again.load_state(fast_join.to_state())
+        again.load_state(join.to_state())
 
         saved = join.to_state().to_bytes()
-        assert saved == fast_join.to_state().to_bytes() == again.to_state().to_bytes()
+        assert saved == slow.to_state().to_bytes() == again.to_state().to_bytes()
 
 
 def test_kernels_plan_the_common_transitions_and_no_other() -> None:
     """Where no bound is reached, an event is passed on if, and only if, it is not common."""
     for sequence in sequences(LETTERS[:-1], 3):
-        assert planned(sequence, {}, fast=True)[2] == uncommon_ones(sequence)
+        assert planned(sequence, LabelJoin())[1] == uncommon_ones(sequence)
 
 
 @pytest.mark.parametrize("corrections", [False, True])
@@ -239,4 +243,4 @@ def test_every_short_sequence_gives_what_the_obvious_twin_gives(bounds, correcti
         join.labels.add("x")
         twin = twin_of({**bounds, "corrections": corrections}, sequence, labels=["x"])
 
-        assert_alike(calls(join, sequence, []), twin)
+        assert_alike(calls(join, sequence, [], common=True), twin)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from importlib import import_module
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,14 +14,14 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Rows
 from stream.data.sequences import CodedColumn, TextColumn
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
-from stream.join.columns import EventFeed, begin, plan_common
+from stream.join.columns import EventFeed
 from stream.join.events import Events
 from stream.join.join import LabelJoin
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 from stream.join.plan import Correction, Plan
 from stream.join.silence import Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
-from tests.stream.join.short_joins import content, plan_one, told
+from tests.stream.join.short_joins import content, told
 
 OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
@@ -58,11 +56,14 @@ def possible(label: object) -> bool:
 
 
 class Calls:
-    """A join called with events, and steps by observation number, as a machine would do them."""
+    """A join called with events, and steps by observation number, as a machine would do them.
 
-    def __init__(self, join: LabelJoin) -> None:
-        self.join = join
-        self.plan, self.first, self.number = Plan(origin=record_of), 0, 0
+    `common`: kernels plan common events. Otherwise each event is decided alone.
+    """
+
+    def __init__(self, join: LabelJoin, *, common: bool = False) -> None:
+        self.join, self._common = join, common
+        self.before, self.first, self.time = 0, 0, 0  # events, observations, and their time
         self.owner: dict[int, int] = {}
         self.steps: list[tuple[str, int, object, float | None]] = []
         self.rejected: dict[int, str] = {}
@@ -71,22 +72,60 @@ class Calls:
         self.waiting: set[int] = set()
         self.pauses = 0
 
-    def end(self) -> None:
+    def call(self, letters) -> None:
+        """One call."""
+        rows, numbers, times = 0, [], []
+        for what, _, _, passed, *_ in letters:
+            numbers.append(-1 if what == "answer" else rows)
+            rows += what != "answer"
+            self.time += passed
+            times.append(self.time)
+        labels = [None if what == "observe" else label for what, _, label, *_ in letters]
+        columns = [[each[k] for each in letters] for k in (1, 4)]
+        events = Events(columns[0], numbers, labels, columns[1], times)
+        events.origin = lambda event: record_of(self.before + event)
+        feed = EventFeed(events, [size_of(self.first + row) for row in range(rows)])
+        learns = [each[5] for each in letters]
+        plan = self.join.begin(feed)
+        while feed.at < feed.count:
+            if self._common:
+                feed.stop = next(
+                    (k for k in range(feed.at, feed.count) if not learns[k]), feed.count
+                )
+                self.join.plan_common(plan, feed, lambda _: True)
+                feed.stop = feed.count + 1
+                if feed.at == feed.count:
+                    break
+            if not self.join.plan_next(plan, feed, learn=learns[feed.at]):
+                self.pauses += 1
+            elif plan.correction is None:
+                continue
+            self._end(plan)
+            plan = self.join.begin(feed)
+        self._end(plan)
+        self.before += len(letters)
+        self.first += rows
+
+    def _end(self, plan: Plan) -> None:
         """Do what is planned, up to the correction at its end."""
-        plan = self.plan
-        for op, row, slot, y, w in plan.steps:
+        self.join.count(plan)
+        steps, changes, values = plan.columns(), plan.changes(), self.join.labels.values
+        for op, row, slot, code, w in zip(*(column.tolist() for column in steps), strict=True):
             of = self.owner[slot] if row < 0 else self.first + row
-            self.steps.append((OPS[op], of, y, None if y is None else w))
-        self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
-        rows = {i: self.first + row for i, (_, row, *_) in enumerate(plan.steps)}
-        asked = plan.asked.items()
-        self.join.flag(id_ for id_, at in asked if any(otherwise(rows[i]) for i in at))
-        self.rejected |= plan.rejected
-        self.refused += map(tuple, plan.refused)
+            known = (None, None) if code < 0 else (values[code], w)
+            self.steps.append((OPS[op], of, *known))
+        kept = dict(zip(changes.slot.tolist(), changes.row.tolist(), strict=True))
+        self.owner |= {slot: self.first + row for slot, row in kept.items()}
+        entries, at = plan.asked()
+        other = [otherwise(self.first + row) for row in steps.row[at].tolist()]
+        self.join.state.flag(entries[np.array(other, dtype=np.bool_)])
+        self.rejected |= {self.before + event: why for event, why in plan.rejected.items()}
+        self.refused += [(self.before + event, *why) for event, *why in plan.refused]
         held = self.join.state
         assert held.count_bytes() == (held.text_bytes, held.early_bytes, held.settled_bytes)
-        assert set(plan.kept) <= set(self.join.kept_slots().tolist())
-        self.waiting = (self.waiting - set(plan.ended)) | plan.kept.began()
+        assert set(kept) <= set(self.join.kept_slots().tolist())
+        began = changes.slot[changes.began].tolist()
+        self.waiting = (self.waiting - set(changes.ended.tolist())) | set(began)
         assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
         due = plan.correction
         if due is not None:
@@ -97,33 +136,6 @@ class Calls:
                 self.join.corrected(due)
             else:
                 self.join.conflicted(due)
-        self.plan, self.first = Plan(origin=record_of), self.number
-
-    def event(self, at: int, time: int, event) -> None:
-        what, id_, label, _, w, learn = event
-        while not self.join.fall_silent(self.plan, time, learn=learn):
-            self.pauses += 1
-            self.end()
-        if what == "answer":
-            self.join.on_label(
-                self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn
-            )
-            if self.plan.correction is not None:
-                self.end()
-            return
-        row, inside = self.number - self.first, label if what == "inside" else None
-        self.join.on_observation(
-            self.plan,
-            event=at,
-            row=row,
-            id=id_,
-            time=time,
-            label=inside,
-            w=w,
-            learn=learn,
-            size=size_of(self.number),
-        )
-        self.number += 1
 
     def restart(self) -> None:
         """Go on with a join that was saved and loaded."""
@@ -134,14 +146,13 @@ class Calls:
         self.join = again
 
 
-def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()) -> Calls:
+def calls(
+    join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset(), *, common: bool = False
+) -> Calls:
     """Run events in calls that end at `cuts`."""
-    out, time = Calls(join), 0
+    out = Calls(join, common=common)
     for start, stop in pairwise([0, *sorted(cuts), len(events)]):
-        for at in range(start, stop):
-            time += events[at][3]
-            out.event(at, time, events[at])
-        out.end()
+        out.call(events[start:stop])
         if stop in restart:
             out.restart()
     return out
@@ -215,7 +226,7 @@ def compare(events, bound, cuts, restart) -> None:
     twin = twin_of(bound, events)
     cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
     whole = calls(LabelJoin(**bound), events, [])
-    cut = calls(LabelJoin(**bound), events, cuts, restart)
+    cut = calls(LabelJoin(**bound), events, cuts, restart, common=True)
 
     assert_alike(whole, twin)
     assert whole.join.state.total_bytes <= bound["max_bytes"] + 4
@@ -268,11 +279,12 @@ class Planner(Progressive):
 
 
 def plans(
-    bound, events, deads, ratio, cuts, *, arrays: bool = False
+    bound, events, deads, ratio, cuts, *, arrays: bool = False, common: bool = True
 ) -> tuple[list[tuple[object, ...]], LabelJoin, Breaker]:
     """What a machine plans of events, in calls that end at `cuts`, its join and its breaker."""
     like = Rows.from_dicts([{"x": 1.0}])
     machine = Planner(GaussianNB(), LabelJoin(**bound), like, Breaker(ratio))
+    machine.join.common = common
     out: list[tuple[object, ...]] = []
     time = 0
     for start, stop in pairwise([0, *sorted(cuts), len(events)]):
@@ -291,7 +303,7 @@ def plans(
         if arrays:
             columns[0], columns[2] = TextColumn.of(columns[0]), coded(columns[2])
         plan = machine.plan(EventFeed(Events(*columns, dead), sizes))
-        out.append(told(plan, machine.join))
+        out.append(told(plan))
     return out, machine.join, machine._breaker
 
 
@@ -309,12 +321,8 @@ def test_common_events_are_planned_by_kernels_as_one_by_one(
     and labels as arrays."""
     given_ = (bound, events, deads, ratio)
     cuts = [cut for cut in cuts if cut <= len(events)]
-    with pytest.MonkeyPatch.context() as patch:
-        module = import_module("stream.evaluate.progressive")  # the package has a function so named
-        patch.setattr(module, "begin", partial(begin, fewest=1))
-        every = [plans(*given_, cuts, arrays=arrays) for arrays in (False, True)]
-        patch.setattr(module, "begin", lambda *_: None)
-        slow, slow_join, slow_breaker = plans(*given_, cuts)
+    every = [plans(*given_, cuts, arrays=arrays) for arrays in (False, True)]
+    slow, slow_join, slow_breaker = plans(*given_, cuts, common=False)
     for fast, fast_join, fast_breaker in every:
         assert fast == slow
         assert content(fast_join) == content(slow_join)
@@ -349,13 +357,12 @@ def test_most_events_are_common() -> None:
         [1.0] * 100,
         list(range(100)),
     )
-    join, plan, feed, seen = LabelJoin(), Plan(), EventFeed(events, [0] * 50), []
-    begin(join, plan, feed)
+    join, feed, seen = LabelJoin(), EventFeed(events, [0] * 50), []
+    plan = join.begin(feed)
     while feed.at < feed.count:
-        plan_common(join, plan, feed, lambda passed: True)
+        join.plan_common(plan, feed, lambda passed: True)
         if feed.at < feed.count:
             seen.append(feed.at)
-            plan_one(join, plan, feed)
+            join.plan_next(plan, feed)
     assert seen == [1]  # the first of its class
-    assert len(plan.steps) == 1
-    assert len(plan.columns(join.labels).op) == 100
+    assert len(plan.columns().op) == 100

@@ -11,11 +11,11 @@ from stream.data import memory
 from stream.data.memory import MAPPED
 from stream.join import table as tables
 from stream.join.join import LabelJoin
-from stream.join.plan import Plan
-from stream.join.row_pool import RowPool
 from stream.join.table import WAITING, IdTable
 from tests.stream.data.mappings import no_memory, resizes
 from tests.stream.join.hostile import KINDS, compare
+from tests.stream.join.inserted import insert
+from tests.stream.join.short_joins import observe
 
 
 @resizes
@@ -34,7 +34,7 @@ def test_a_small_join_maps_nothing(monkeypatch) -> None:
     monkeypatch.setattr(memory, "_map", no_memory)
     join = LabelJoin()
     for number in range(4_000):
-        join.on_observation(Plan(), event=0, row=0, id=str(number), time=number)
+        observe(join, str(number), time=number)
     assert len(join.state.waiting) == 4_000
 
 
@@ -52,7 +52,7 @@ def test_a_table_that_gets_no_memory_is_as_before(kept, monkeypatch) -> None:
     number = failed = 0
     while number < 1_000:
         try:
-            ids.insert(f"an id of many bytes {number}", WAITING)
+            insert(ids, f"an id of many bytes {number}", WAITING)
             number += 1
         except MemoryError:
             failed += 1
@@ -73,8 +73,10 @@ def test_a_join_of_mappings_gives_what_dicts_give(kind, monkeypatch) -> None:
 def test_slots_are_kept_when_their_arrays_are_exchanged(monkeypatch) -> None:
     """What is written into one goes to the new array."""
     monkeypatch.setattr(memory, "MAPPED", 1)
-    rows = RowPool(IdTable())
-    assert [rows.size(rows.take(size)) for size in range(1, 500)] == list(range(1, 500))
+    join = LabelJoin()
+    for size in range(1, 500):
+        observe(join, str(size), size=size)
+    assert [join.state.rows.size(slot) for slot in join.kept_slots()] == list(range(1, 500))
 
 
 @resizes
@@ -87,7 +89,7 @@ def test_a_store_is_given_back_in_pieces(monkeypatch) -> None:
         if len(kept) > 300:
             ids.remove(ids.find(kept.pop(rng.randrange(300))))
         kept.append(f"id {number}")
-        ids.insert(kept[-1], WAITING)
+        insert(ids, kept[-1], WAITING)
         sizes.add(min(ids.arrays.first.size, ids.arrays.second.size))
     assert ids.ids(WAITING) == kept
     assert {0, 256} < {size // 256 * 256 for size in sizes}

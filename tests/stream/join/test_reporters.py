@@ -16,7 +16,6 @@ from stream.errors import SchemaError, StateError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
-from stream.join.plan import Plan
 from stream.join.reported import ReportedJoin
 from stream.join.reporters import MOST_VOTES, TOP, ReporterRules, Reporters
 from stream.join.silence import Silence
@@ -183,8 +182,9 @@ def test_votes_are_of_ids_that_are_held(seed) -> None:
     for row in scattered(60, seed):
         run(going, [row])
         held = going.join.state
-        assert all(held.of(id_) is not IdState.UNKNOWN for id_ in held.votes)
-        assert all(id_ in {**held.waiting, **held.early, **held.settled} for id_ in held.votes)
+        ids = [held.table.id_of(entry) for entry in held.votes]
+        assert all(held.of(id_) is not IdState.UNKNOWN for id_ in ids)
+        assert all(id_ in {**held.waiting, **held.early, **held.settled} for id_ in ids)
 
 
 def test_id_has_at_most_eight_votes() -> None:
@@ -193,9 +193,9 @@ def test_id_has_at_most_eight_votes() -> None:
     rows += [("a", None, "p", 1.0, 0, f"u{i}") for i in range(3 * MOST_VOTES)]
     going = machine(RULES._replace(trusted=True))
     run(going, rows)
-    assert len(going.join.state.votes["a"]) == MOST_VOTES
+    assert len(going.join._votes("a")) == MOST_VOTES
     run(going, [("a", None, "q", 1.0, 1, None), *rows[1:]])
-    assert len(going.join.state.votes["a"]) == MOST_VOTES
+    assert len(going.join._votes("a")) == MOST_VOTES
     assert going.join.state.settled["a"][0] == "q"  # the trusted vote stays and outvotes
 
 
@@ -418,7 +418,6 @@ def test_damaged_states_are_refused(part) -> None:
 
 def test_weights_too_small_to_multiply_are_learned_as_the_smallest() -> None:
     """A weight of 0 is none."""
-    join, plan = ReportedJoin(RULES), Plan()
-    join.on_observation(plan, event=0, row=0, id="a", time=0)
-    join.on_label(plan, event=1, id="a", label="p", w=5e-324, time=0, reporter="ann")
-    assert plan.steps[-1][-1] == 5e-324
+    going = machine()
+    run(going, [("a", 1.0, None, 1.0, 0, None), ("a", None, "p", 5e-324, 0, "ann")])
+    assert going.join.state.settled["a"][3] == 5e-324

@@ -15,9 +15,10 @@ from stream.join import table as tables
 from stream.join._kernels import ids as kernels
 from stream.join._kernels.ids import BUCKETS, COUNT, USED
 from stream.join.join import LabelJoin
-from stream.join.plan import Plan
 from stream.join.table import EARLY, SETTLED, WAITING, IdTable, as_bytes
 from tests.stream.join.hostile import KINDS, compare, name
+from tests.stream.join.inserted import insert
+from tests.stream.join.short_joins import observe, report
 
 EVENTS = 13_000  # of each kind, so 10⁵ in all
 NO_KEY = np.zeros(2, dtype=np.uint64)
@@ -82,7 +83,7 @@ def test_table_follows_a_dict() -> None:
             ids.remove(kept[kind].pop(gone))
         else:
             new = "é" * rng.choice([0, 1, 90]) + str(number)
-            kept[kind][new] = ids.insert(new, kind)
+            kept[kind][new] = insert(ids, new, kind)
         stores.add(ids.arrays.first.ctypes.data)
         if number % 1_000 == 0:
             assert all(ids.ids(k) == list(kept[k]) for k in kept)
@@ -91,7 +92,7 @@ def test_table_follows_a_dict() -> None:
             assert all((packed[k] == expected[k]).all() for k in expected)
     assert len(stores) > 3
     assert ids.find("never") == -1
-    assert ids.insert(next(iter(kept[EARLY])), EARLY) == -1  # it is there
+    assert insert(ids, next(iter(kept[EARLY])), EARLY) == -1  # it is there
 
 
 def test_memory_of_removed_ids_is_used_again() -> None:
@@ -99,9 +100,7 @@ def test_memory_of_removed_ids_is_used_again() -> None:
     join, label = LabelJoin(max_pending=100), "x"
     sizes = []
     for number in range(40_000):
-        join.on_observation(
-            Plan(), event=0, row=0, id=name(number), time=number, label=label, size=1
-        )
+        observe(join, name(number), label, time=number, size=1)
         sizes.append(sum(array.nbytes for array in join.state.table.arrays))
     assert max(sizes) <= 40_000
     assert join.state.table.arrays.counts[BUCKETS] <= 110
@@ -112,9 +111,8 @@ def test_damaged_states_are_rejected(array) -> None:
     """Kernels do not check what they read, so a state with wrong numbers is not loaded."""
     join = LabelJoin()
     for number in range(6):
-        label = "x" if number % 2 else None
-        join.on_observation(Plan(), event=0, row=0, id=str(number), time=1, label=label, size=2)
-    join.on_label(Plan(), event=0, id="0", label="x", w=1.0, time=2)
+        observe(join, str(number), "x" if number % 2 else None, time=1, size=2)
+    report(join, "0", "x", time=2)
     state = join.to_state()
     wrong = np.full_like(state.arrays[array], 1_000)
     if array == "settled_time":
@@ -126,7 +124,7 @@ def test_damaged_states_are_rejected(array) -> None:
 def test_an_id_that_is_saved_twice_is_damage() -> None:
     """An id is in one list only."""
     join = LabelJoin()
-    join.on_observation(Plan(), event=0, row=0, id="a", time=1)
+    observe(join, "a", time=1)
     state = join.to_state()
     twice = {f"settled_{k}": v for k, v in pack(["a"]).items()}
     twice |= {"settled_time": np.array([1])}
@@ -138,7 +136,7 @@ def test_a_state_has_labels_and_no_codes() -> None:
     """Its form is that of older versions, whose snapshots and fingerprints are the same."""
     join = LabelJoin(corrections=True)
     for id_, label, learn in (("a", "x", True), ("b", "yé", True), ("c", "z", False)):
-        join.on_observation(Plan(), event=0, row=0, id=id_, time=1, label=label, learn=learn)
+        observe(join, id_, label, time=1, learn=learn)
     state = join.to_state()
     assert state.header["settled_labels"] == ["x", "yé", "z"]
     again = LabelJoin(corrections=True)
@@ -153,7 +151,7 @@ def test_no_call_moves_all_ids() -> None:
     ids.reserve(1, 0)
     moved, before = [], 0
     for number in range(20_000):
-        ids.insert(name(number), SETTLED)
+        insert(ids, name(number), SETTLED)
         used = int(ids.arrays.counts[USED])
         moved.append(used - before if used >= before else used)
         before = used

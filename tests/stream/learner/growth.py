@@ -28,8 +28,8 @@ from stream import (
     SpamScorer,
 )
 from stream.join.join import UNBOUNDED, LabelJoin
-from stream.join.plan import Plan
 from stream.preprocessing import Discretized, Discretizer
+from tests.stream.join.short_joins import observe, report
 
 NUMBERS = {f"n{i}": "numeric" for i in range(6)}
 CATEGORIES = {f"c{i}": "categorical" for i in range(4)}
@@ -158,7 +158,7 @@ def _hostile(seed: int, events: int, bounded: bool) -> tuple[LabelJoin, int, dic
     join = LabelJoin(pending, 10_000, 50, corrections, max_bytes if bounded else UNBOUNDED)
     rows: dict[int, bytes] = {}
     for at in range(events):
-        plan = Plan(origin=lambda _: rng.randbytes(rng.choice([10, 1000, 30_000])))
+        record = rng.randbytes(rng.choice([10, 1000, 30_000]))
         letter = rng.choice(LETTERS)
         id_ = f"{rng.randrange(events)}" + letter * rng.choice([0, 20, 500])
         label: Any = f"y{rng.randrange(60)}" + rng.choice(LETTERS[:1] * 9 + LETTERS) * 400
@@ -166,13 +166,14 @@ def _hostile(seed: int, events: int, bounded: bool) -> tuple[LabelJoin, int, dic
             label = 7
         size, what = rng.choice([0, 100, 5_000]), rng.random()
         if what < 0.4:
-            join.on_label(plan, event=0, id=id_, label=label, w=1.0, time=at)
+            plan = report(join, id_, label, time=at, origin=lambda _, one=record: one)
         else:
             inside = label if what < 0.6 else None
-            join.on_observation(plan, event=0, row=0, id=id_, time=at, label=inside, size=size)
+            plan = observe(join, id_, inside, time=at, size=size)
         if plan.correction is not None:
             join.conflicted(plan.correction)
-        for slot in plan.freed:
+        changes = plan.changes()
+        for slot in changes.freed.tolist():
             rows.pop(slot, None)
-        rows.update((slot, bytes(size)) for slot in plan.kept)
+        rows.update((slot, bytes(size)) for slot in changes.slot.tolist())
     return join, max_bytes, rows
