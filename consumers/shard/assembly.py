@@ -90,6 +90,7 @@ def shard_of(
         parser=config.parser,
         predictions_schema=predictions_schema,
         cloudevents=config.output.cloudevents,
+        notes=config.output.notes,
         imported=imported,
         mixes=0 if config.scale.mix is None else config.scale.shards,
         max_rows=0 if wire_format(wire).rows is None else config.commit.usual_records,

@@ -39,6 +39,7 @@ from consumers.codecs.raw import JsonDocuments, RawDocuments, reading, refused
 from consumers.codecs.registry import prediction_writer, wire_format
 from consumers.codecs.rows import ByRow
 from consumers.codecs.schemas import SchemaBook
+from consumers.codecs.unused import Note, noted
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
 from consumers.mail.later import ignored_in
@@ -94,8 +95,9 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
     `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `flagged_from`
-    its `min_probability`, `schema` is the id of the registered schema of predictions, and with
-    `events` predictions have the headers of CloudEvents.
+    its `min_probability`, `schema` is the id of the registered schema of predictions, with `events`
+    predictions have the headers of CloudEvents, and with `notes` they name the fields that were not
+    used.
     """
 
     predictions: str
@@ -112,6 +114,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     events: bool = False
     doubt: tuple[int, float | None] | None = None
     flagged_from: float = 0.0
+    notes: bool = False
 
     @property
     def text(self) -> bytes:
@@ -187,6 +190,8 @@ class ShardSpec:
         The id of the registered schema of predictions; 0: the format has none.
     cloudevents
         Whether predictions have the headers of CloudEvents.
+    notes
+        Whether predictions name the fields that were not used.
     imported
         Where the model comes from with which it began, and how many labels it had learned; empty:
         it began with an empty one.
@@ -233,6 +238,7 @@ class ShardSpec:
     parser: Mapping[str, str] = field(default_factory=dict)
     predictions_schema: int = 0
     cloudevents: bool = False
+    notes: bool = False
     imported: tuple[str, int] = ("", 0)
     max_rows: int = 0
     mixes: int = 0
@@ -324,6 +330,7 @@ class ShardSpec:
             self.cloudevents,
             _doubt(self.budget),
             0.0 if self.budget is None else float(self.budget.min_probability),
+            self.notes,
         )
 
     def prediction_bytes(self, labels: Sequence[Label], models: int) -> int:
@@ -363,6 +370,7 @@ class ShardSpec:
             budget=shape.rule,
             predictions_schema=shape.schema,
             cloudevents=shape.events,
+            notes=shape.notes,
         )
 
 
@@ -404,6 +412,8 @@ class Outcome:
         The journaled clock in ms. No output has a later timestamp.
     fields
         How often each field was used; None if that was not counted.
+    notes
+        What of a record, by its index in the batch, is not used; None: predictions have no notes.
     found_bad
         The result of `bad`, which the caller leaves out.
     """
@@ -423,6 +433,7 @@ class Outcome:
     early: Sequence[EarlyLabel] = ()
     now: int = UNBOUNDED
     fields: FieldTally | None = None
+    notes: Callable[[int], Sequence[Note]] | None = None
     found_bad: list[BadRecord] | None = None
 
     @property
@@ -444,7 +455,7 @@ class Outcome:
         """
         spec = self.spec
         as_json = prediction_writer(spec.wire, spec.predictions_schema) is None
-        plain = as_json and not spec.explain and not spec.cloudevents
+        plain = as_json and not (spec.explain or spec.cloudevents or spec.notes)
         return self._in_columns() if plain and len(self.ids) else list(self.one_by_one())
 
     def _in_columns(self) -> OutgoingColumns:
@@ -490,13 +501,16 @@ class Outcome:
             batch.timestamps[self.observed].tolist(),
             [None] * n if decided is None else decided.done(),
             (self.result.explanations if spec.explain else None) or [None] * n,
+            [()] * n if self.notes is None else map(self.notes, self.observed.tolist()),
             strict=True,
         )
-        for encoder, id_, predicted, ranked, learned, source, offset, row, ts, made, why in columns:
+        for encoder, id_, predicted, ranked, learned, source, offset, row, ts, *more in columns:
+            made, why, notes = more
             topic, number = batch.partitions[source]
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
             value = encoder.encode(id_, best, ranked, learned, place, ts, made, why, row)
+            value = noted(value, notes)
             out = number % spec.predictions_partitions
             if spec.cloudevents:
                 headers = event_headers(spec.name, (*place, row), id_, ts, content)

@@ -27,12 +27,12 @@ from consumers.shard.answer import ModelCopy, copied
 from consumers.shard.batches import (
     NOTHING,
     Explained,
+    SeenFields,
     Skip,
     given_back,
     kept,
     of_rows,
     skipped,
-    tally_of,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -289,7 +289,7 @@ class Shard:
             self._promoted(result, batch, at),
             early,
             now,
-            tally_of(self._observations, batch, kind, passed, x) if account else None,
+            *SeenFields.of(self._observations, batch, kind, passed, x).results(spec.notes, account),
         )
 
     def _follow(self, of: ShardSpec, drift: Mapping[str, Any] | None, ratio: float | None) -> None:
