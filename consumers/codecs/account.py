@@ -2,7 +2,7 @@
 
 Rule: a `FieldTally` is made where a commit is decoded, and a `FieldAccount` adds them up since the
 process started. Values of declared fields are all counted. Unknown fields are looked for in the
-first observation of each commit and in every 256th after it, because the decoder skips them. Both
+first observation of each commit and in every 512th after it, because the decoder skips them. Both
 are bounded: the fields by the schema, unknown names and examples here. No prediction depends on
 them, so they are in no journal and no state.
 """
@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from consumers.base.errors import RecordError
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.unused import LONGEST_NAME, BadValue
-from stream.data.rows import Rows
 
 __all__ = ["EVERY", "BadField", "FieldAccount", "FieldTally", "FieldsView", "UnknownField"]
 
-EVERY = 256  # an observation whose unknown fields are looked for
+EVERY = 512  # an observation whose unknown fields are looked for
 MOST_UNKNOWN = 100  # names; those that come later are counted together
 LONGEST_EXAMPLE = 60  # characters
 
@@ -93,17 +92,20 @@ class FieldTally:
             looked += 1
             for name, given in _unknown(decoder, value(k)):
                 unknown[name] = unknown.get(name, (0, given))[0] + 1, given
-        return cls(names, n - len(rejected), _used(rows), bad, looked, unknown)
+        return cls(names, n - len(rejected), _used(found), bad, looked, unknown)
 
 
-def _used(rows: Rows) -> NDArray[np.int64]:
-    """How many rows have a value in each field."""
-    numbers = rows.numeric
+def _used(found: DecodedObservations) -> NDArray[np.int64]:
+    """How many observations have a value in each field; those that are rejected have none."""
+    rows, numbers = found.rows, found.rows.numeric
     used = np.add.reduce(numbers == numbers, axis=0, dtype=np.int64)  # NaN is not equal to itself
-    others = (column.tolist() for cells in (rows.categorical, rows.text) for column in cells.T)
-    return np.array(
-        [*used.tolist(), *(len(rows) - cells.count(None) for cells in others)], np.int64
-    )
+    if found.given is None:
+        cells = (column.tolist() for of in (rows.categorical, rows.text) for column in of.T)
+        others = np.array([len(rows) - each.count(None) for each in cells], dtype=np.int64)
+    else:
+        found.given[list(found.rejected)] = False
+        others = np.add.reduce(found.given, axis=0, dtype=np.int64)
+    return np.concatenate([used, others])
 
 
 def _unknown(decoder: JsonObservations, value: Any) -> list[tuple[str, object]]:

@@ -35,7 +35,8 @@ KINDS = {
 class ObservationBlock:
     """Rows, ids and labels of a block, and which records are left: theirs have no meaning.
 
-    `whole` bool (rows,): which ids are integers. `times`: the values of the field of time.
+    `whole` bool (rows,): which ids are integers. `times`: the values of the field of time. `given`
+    bool (rows, categories and texts): which cells have a value.
     """
 
     rows: Rows
@@ -44,6 +45,7 @@ class ObservationBlock:
     left: list[int]
     whole: NDArray[np.bool_]
     times: CodedColumn
+    given: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class ObservationBlocks:
             other[:, column] = spans.objects(column) if column < split else spans.each(column)
         rows.numeric, rows.categorical, rows.text = numbers, other[:, :split], other[:, split:]
         left: list[int] = np.flatnonzero(~plain).tolist()
-        return ObservationBlock(rows, ids, labels, left, whole, times)
+        return ObservationBlock(rows, ids, labels, left, whole, times, spans.given(self._id))
 
     def _values(self, spans: Spans, name: str | None, n: int) -> CodedColumn:
         if name is None:

@@ -122,6 +122,11 @@ class Spans:
         found: NDArray[np.bool_] = self.spans[:, column, 0] < 0
         return found
 
+    def given(self, columns: int) -> NDArray[np.bool_]:
+        """Which rows have a value in each of the first columns."""
+        found: NDArray[np.bool_] = self.spans[:, :columns, 0] >= 0
+        return found
+
     def integers(self, column: int) -> NDArray[np.bool_]:
         """Which rows have an integer."""
         found: NDArray[np.bool_] = self.spans[:, column, 2] == INTEGER_SPAN

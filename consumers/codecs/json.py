@@ -75,7 +75,8 @@ class DecodedObservations:
 
     `labels` holds the label inside an observation, or None. `bad` holds the values of a record that
     cannot be used and are taken as missing. `cut` counts the accepted records with half of a
-    surrogate pair, which became U+FFFD.
+    surrogate pair, which became U+FFFD. `given` bool (rows, categories and texts): which cells
+    have a value, if the decoder knows it without a look at each.
     """
 
     rows: Rows
@@ -84,6 +85,7 @@ class DecodedObservations:
     rejected: dict[int, RecordError]
     bad: dict[int, tuple[BadValue, ...]] = field(default_factory=dict)
     cut: int = 0
+    given: NDArray[np.bool_] | None = None
 
 
 @dataclass(slots=True)
@@ -186,11 +188,13 @@ class JsonObservations:
         if self._blocks is None or len(values) < FEWEST:
             return self.one_by_one(keys, values)
         block = self._blocks.read(keys, values)
-        out = DecodedObservations(block.rows, block.ids, block.labels, {})
+        out = DecodedObservations(block.rows, block.ids, block.labels, {}, given=block.given)
         left = block.left
         if left:
             rest = self.one_by_one([keys[i] for i in left], [values[i] for i in left])
             out.rows.put(np.array(left), rest.rows)
+            others = np.concatenate([rest.rows.categorical, rest.rows.text], axis=1)
+            block.given[left] = [[cell is not None for cell in row] for row in others.tolist()]
             out.ids = _put(block.ids, left, rest.ids)
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())

@@ -25,6 +25,7 @@ __all__ = [
     "UnknownFields",
     "bounded",
     "like_one",
+    "noted",
 ]
 
 MOST_NOTES = 20  # of one record; the last one counts the others
@@ -149,6 +150,19 @@ def _forms(name: str) -> set[str]:
     if len(text) < SHORTEST:
         return {text} - {""}
     return {text, *(text[:i] + text[i + 1 :] for i in range(len(text)))}
+
+
+def noted(prediction: bytes, notes: Sequence[Note]) -> bytes:
+    """The prediction as JSON, with these notes.
+
+    Examples
+    --------
+    >>> noted(b'{"id":"7"}', [Note("x", "unknown", "no field of the model")])
+    b'{"id":"7","notes":[{"field":"x","what":"unknown","detail":"no field of the model"}]}'
+    """
+    if not notes:
+        return prediction
+    return prediction[:-1] + b',"notes":' + msgspec.json.encode(notes) + b"}"
 
 
 def like_one(name: str, others: Iterable[str]) -> str | None:

@@ -193,6 +193,15 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _notes_are_json(self) -> Self:
+        if self.output.notes and wire_format(self.input.format).predictions is not None:
+            raise ValueError(
+                f"[output] notes needs predictions in JSON, and with [input] format = "
+                f"{self.input.format!r} they have a schema without notes; remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _schemas_come_from_a_registry(self) -> Self:
         if wire_format(self.input.format).schema_type and self.registry.url is None:
             raise ValueError(

@@ -309,6 +309,13 @@ class OutputConfig(Section):
         "explanation, because with explanations each prediction is a separate call of about "
         "0.3 ms.",
     )
+    notes: bool = Field(
+        default=False,
+        description="Whether a prediction has `notes`: the fields of its observation that were "
+        "not used (see [records.md](records.md#prediction-payments-predictions)). Only for "
+        "predictions in JSON. Default no, because each observation is then parsed once more, and "
+        "its prediction is encoded alone.",
+    )
     cloudevents: bool = Field(
         default=False,
         description="Whether predictions have the headers of CloudEvents 1.0 in binary mode "

@@ -188,7 +188,7 @@ def _committed(
         alarms=outcome.alarms[-LATEST:],
         ahead=len(ahead),
         furthest=max(ahead, key=itemgetter(2), default=None),
-        fields=outcome.tally(),
+        fields=outcome.seen.tally(),
     )
 
 

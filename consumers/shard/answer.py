@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from consumers.base.errors import RecordError
@@ -19,7 +18,7 @@ from consumers.base.records import Partition
 from consumers.codecs.json import DecodedObservations
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.schemas import StoredSchema
-from consumers.codecs.unused import Note, bounded
+from consumers.codecs.unused import Note, bounded, noted
 from consumers.shard.models import explainable
 from consumers.shard.outcome import refusal
 from consumers.shard.spec import ShardSpec
@@ -33,7 +32,7 @@ from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied", "noted"]
+__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied"]
 
 SHARE = 0.02  # of a processor that copies of the loop may take
 
@@ -349,13 +348,6 @@ class Answerer:
         if spec.decision is None:
             return [None] * len(made)
         return spec.decision.decide_many(made).done()
-
-
-def noted(prediction: bytes, notes: Sequence[Note]) -> bytes:
-    """The prediction as JSON, with these notes."""
-    if not notes:
-        return prediction
-    return prediction[:-1] + b',"notes":' + msgspec.json.encode(notes) + b"}"
 
 
 def _trust(learner: Learner) -> None:

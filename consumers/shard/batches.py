@@ -19,6 +19,7 @@ from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.account import FieldTally
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonObservations
+from consumers.codecs.unused import Note, bounded
 from consumers.shard.spec import OutputShape
 from stream.data.schema import Label
 from stream.evaluate.quality import Quality
@@ -32,6 +33,7 @@ __all__ = [
     "EarlierPieces",
     "Explained",
     "RecordPlace",
+    "SeenFields",
     "Skip",
     "digest",
     "given_back",
@@ -39,7 +41,6 @@ __all__ = [
     "of_rows",
     "record_of",
     "skipped",
-    "tally_of",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -111,20 +112,53 @@ def given_back(raw: bytes) -> Record:
     return _decode(raw)
 
 
-def tally_of(
-    decoder: JsonObservations,
-    batch: Batch,
-    is_label: NDArray[np.bool_],
-    passed: Collection[int],
-    x: DecodedObservations,
-) -> FieldTally:
-    """The fields of the observations of a batch, which were decoded to `x`; those in `passed` were
-    not."""
-    seen, values = ~is_label, batch.values
-    seen[list(passed)] = False
-    at = np.flatnonzero(seen)
-    read = values.as_json if isinstance(values, ColumnRecords) else values.__getitem__
-    return FieldTally.of(decoder, x, lambda k: read(int(at[k])))
+@dataclass(frozen=True, slots=True)
+class SeenFields:
+    """The observations of a batch beside what was decoded of them.
+
+    Parameters
+    ----------
+    decoder
+        What decoded them.
+    batch
+        The batch.
+    at
+        int64, ascending: their indices in it.
+    decoded
+        What was decoded.
+    """
+
+    decoder: JsonObservations
+    batch: Batch
+    at: NDArray[np.int64]
+    decoded: DecodedObservations
+
+    @classmethod
+    def of(
+        cls,
+        decoder: JsonObservations,
+        batch: Batch,
+        is_label: NDArray[np.bool_],
+        passed: Collection[int],
+        decoded: DecodedObservations,
+    ) -> SeenFields:
+        """Those that are no labels and were decoded."""
+        seen = ~is_label
+        seen[list(passed)] = False
+        return cls(decoder, batch, np.flatnonzero(seen), decoded)
+
+    def tally(self) -> FieldTally:
+        """How often each field was used."""
+        return FieldTally.of(self.decoder, self.decoded, lambda k: self._value(int(self.at[k])))
+
+    def notes(self, i: int) -> list[Note]:
+        """What of the observation at this index of the batch is not used."""
+        bad = self.decoded.bad.get(int(np.searchsorted(self.at, i)), ())
+        return bounded(self.decoder.notes(self._value(i), bad))
+
+    def _value(self, i: int) -> bytes | None:
+        values = self.batch.values
+        return values.as_json(i) if isinstance(values, ColumnRecords) else values[i]
 
 
 def of_rows(

@@ -6,7 +6,7 @@ Nothing here depends on the wall clock, so a repeated batch gives the same bytes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, repeat
@@ -25,11 +25,11 @@ from consumers.base.records import (
     Partition,
     Record,
 )
-from consumers.codecs.account import FieldTally
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.registry import prediction_writer, wire_format
-from consumers.shard.batches import record_of
+from consumers.codecs.unused import noted
+from consumers.shard.batches import SeenFields, record_of
 from consumers.shard.spec import ShardSpec
 from consumers.shard.views import DriftAlarm, Promoted
 from stream.data.schema import LONGEST_LABEL, Label
@@ -97,8 +97,8 @@ class Outcome:
         Refused early labels, with their records. They become dead letters too.
     now
         The journaled clock in ms. No output has a later timestamp.
-    tally
-        Counts how often each field was used.
+    seen
+        The observations, with the fields that were not used.
     found_bad
         The result of `bad`, which the caller leaves out.
     """
@@ -117,7 +117,7 @@ class Outcome:
     promoted: Sequence[Promoted]
     early: Sequence[EarlyLabel]
     now: int
-    tally: Callable[[], FieldTally]
+    seen: SeenFields
     found_bad: list[BadRecord] | None = None
 
     @property
@@ -141,7 +141,7 @@ class Outcome:
             return []
         wire, outputs = self.spec.wire, self.spec.outputs
         as_json = prediction_writer(wire, outputs.schema) is None
-        plain = as_json and not outputs.explain and not outputs.events
+        plain = as_json and not (outputs.explain or outputs.events or outputs.notes)
         return self._in_columns() if plain else list(self.one_by_one())
 
     def _in_columns(self) -> OutgoingColumns:
@@ -190,10 +190,12 @@ class Outcome:
             batch.timestamps[self.observed].tolist(),
             [None] * n if decided is None else decided.done(),
             (self.result.explanations if outputs.explain else None) or [None] * n,
+            map(self.seen.notes, self.observed.tolist()) if outputs.notes else [()] * n,
             strict=True,
         )
-        for encoder, id_, predicted, says, learned, source, offset, row, ts, made, why in columns:
+        for encoder, id_, predicted, says, learned, source, offset, row, ts, *rest in columns:
             (ranked, evidence), (topic, number) = says, batch.partitions[source]
+            made, why, notes = rest
             best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
             more = (made, why, row, evidence)
@@ -201,6 +203,7 @@ class Outcome:
             out = number % outputs.partitions
             if outputs.events:
                 headers = event_headers(name, (*place, row), id_, ts, content)
+            value = noted(value, notes)
             yield Outgoing(to, id_.encode(), value, min(ts, self.now), headers, out)
 
     def _decided(self) -> Decisions | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 
 import numpy as np
@@ -28,12 +27,12 @@ from consumers.shard.batches import (
     PRESENT,
     Commit,
     EarlierPieces,
+    SeenFields,
     digest,
     given_back,
     kept,
     of_rows,
     skipped,
-    tally_of,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -291,7 +290,7 @@ class Shard:
             self._promoted(result, batch, at) if result.promotions else [],
             early,
             now,
-            partial(tally_of, self._observations, batch, kind, passed, x),
+            SeenFields.of(self._observations, batch, kind, passed, x),
         )
 
     def _follow(self, commit: Commit) -> ShardSpec:

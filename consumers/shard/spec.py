@@ -43,8 +43,9 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
     `losses` and `reject` are those of [decision], `budget` has label and rate of its
     `max_false_positive_rate`, `doubt` its `min_learned` and `unsure` if one is set, `flagged_from`
-    its `min_probability`, `schema` is the id of the registered schema of predictions, and with
-    `events` predictions have the headers of CloudEvents.
+    its `min_probability`, `schema` is the id of the registered schema of predictions, with `events`
+    predictions have the headers of CloudEvents, and with `notes` they name the fields that were not
+    used.
     """
 
     predictions: str
@@ -61,6 +62,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     events: bool = False
     doubt: tuple[int, float | None] | None = None
     flagged_from: float = 0.0
+    notes: bool = False
 
     @property
     def text(self) -> bytes:
@@ -93,6 +95,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
             config.output.cloudevents,
             None if doubt == (0, None) else doubt,
             0.0 if budget is None else float(budget.min_probability),
+            config.output.notes,
         )
 
 

@@ -64,7 +64,7 @@ FIELD_METRICS = (
         "Observations since the process started, by declared field and what became of its value: "
         "`used`, `missing` (absent, null or a text for no value) or `bad` (it did not fit). "
         f"{BOUND}. `__unknown__` counts fields that are not declared, in the first observation of "
-        "each commit and every 256th after it.",
+        "each commit and every 512th after it.",
         _values,
     ),
 )

@@ -33,7 +33,7 @@ class Service:
     def commit(self, records: list[Record]) -> ShardView:
         """Commit records."""
         outcome = self.shard.process(batch(records), NOW)
-        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=outcome.tally())
+        event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=outcome.seen.tally())
         self._added.committed(event)
         view = self._added.with_view(self.shard.view())
         self._logger.committed(event, view)
