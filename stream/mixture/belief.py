@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream.data.block import Floats
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State
 from stream.mixture._kernels import weigh as kernels
+from stream.mixture._kernels.calibrate import FARTHEST, STEEPEST
 from stream.mixture._kernels.weigh import Belief
 
 __all__ = ["RATES", "Belief", "equal", "restored", "weights"]
@@ -41,24 +41,41 @@ def restored(own: State, n: int, rates: Sequence[float] = RATES) -> Belief:
         They are not those of n experts, or do not sum to 1.
     """
     k = len(rates)
-    belief = Belief(
-        own.array("log_bank", np.float64, 1),
-        own.array("bank", np.float64, 2),
-        own.array("log_bayes", np.float64, 1),
-        own.array("shares", np.float64, 2),
-    )
-    if [a.shape for a in belief] != [(k,), (1, k), (n,), (k, n)]:
-        raise StateError(f"expected the weights of {n} experts, got other shapes")
-    for found, logs in ((belief.bank, belief.log_bank), (belief.shares, belief.log_bayes)):
-        # In this order, because exp would overflow. NaN fails a check.
-        if not (logs <= SLACK).all() or not _near(np.exp(logs), found[0]):
-            raise StateError("expected the logarithms of weights, got others")
-        if not (found >= 0.0).all() or not _near(found.sum(axis=1), 1.0):
-            raise StateError("expected weights that sum to 1, got others")
-    if not (belief.shares >= np.array(rates)[:, None] / n * (1.0 - SLACK)).all():
-        raise StateError("expected the shares that experts exchange, got less")
-    return belief
+    exchanged = np.array(rates)[:, None] / n * (1.0 - SLACK)
+    table = {
+        "log_bank": Saved(np.float64, (k,), -np.inf, SLACK),
+        "bank": Saved(np.float64, (1, k), 0.0),
+        "log_bayes": Saved(np.float64, (n,), -np.inf, SLACK),
+        "shares": Saved(np.float64, (k, n), exchanged),
+    }
+    rules: Rules = {
+        "the logarithms of the weights": lambda a: (
+            _near(np.exp(a["log_bank"]), a["bank"][0])
+            and _near(np.exp(a["log_bayes"]), a["shares"][0])
+        ),
+        "weights that sum to 1": lambda a: (
+            _near(a["bank"].sum(axis=1), 1.0) and _near(a["shares"].sum(axis=1), 1.0)
+        ),
+    }
+    return Belief(**own.read(table, rules))
 
 
 def _near(found: Floats, expected: Floats | float) -> bool:
     return bool((np.abs(found - expected) <= SLACK).all())
+
+
+def biased(slopes: int, classes: int, ends: int, *, hedged: bool = True) -> dict[str, Saved]:
+    """The slopes and biases in a state, and how often which prediction was right if it is hedged.
+    `CORRECT` is their rule."""
+    return {
+        "slope": Saved(np.float64, (slopes,), 0.0, STEEPEST),
+        "slope_squares": Saved(np.float64, (slopes,), 0.0),
+        "bias": Saved(np.float64, (classes,), -FARTHEST, FARTHEST),
+        "bias_squares": Saved(np.float64, (classes,), 0.0),
+        "right": Saved(np.float64, (ends, 2), 0.0, absent=None if hedged else 0.0),
+    }
+
+
+CORRECT: Rules = {
+    "at most all predictions to be right": lambda a: a["right"][:, 1] <= a["right"][:, 0]
+}

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import PREDICT
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State, count_in
 
 __all__ = ["Rest"]
 
@@ -91,21 +90,16 @@ class Rest:
 
     def load_state(self, state: State) -> None:
         """StateError: the state is damaged."""
-        learned = state.header.get("learned")
-        until, pause = state.array("until", np.int64, 1), state.array("pause", np.int64, 1)
-        history, sums = state.array("history", np.int64, 1), state.array("sums", np.float64, 1)
-        n = self._until.size
-        if [a.shape for a in (until, pause, sums, history)] != [(n,), (n,), (n,), (KEPT,)]:
-            raise StateError(f"expected the rests of {n} experts, got other shapes")
-        if type(learned) is not int or not 0 <= learned < 2**62:
-            raise StateError(f"expected a number of learned labels, got {learned!r}")
-        longest = learned + LONGEST * PERIOD
-        rests = ((until >= 0) & (until <= longest) & (until % PERIOD == 0)).all()
-        if not rests or until[: self._always].any():
-            raise StateError("expected the ends of rests, got others")
-        if not ((pause >= 1) & (pause <= LONGEST)).all() or not (history >= 0).all():
-            raise StateError("expected periods of rest, got others")
-        if not ((sums >= 0) & (sums <= 2.0 * PERIOD)).all():
-            raise StateError("expected sums of weights, got others")
-        self._learned, self._until, self._pause = learned, until, pause
-        self._history, self.sums = history, sums
+        learned, n = count_in(state.header, "learned"), self._until.size
+        table = {
+            "until": Saved(np.int64, (n,), 0, learned + LONGEST * PERIOD),
+            "pause": Saved(np.int64, (n,), 1, LONGEST),
+            "history": Saved(np.int64, (KEPT,), 0),
+            "sums": Saved(np.float64, (n,), 0, 2.0 * PERIOD),
+        }
+        rules: Rules = {
+            "rests that end with a period": lambda a: a["until"] % PERIOD == 0,
+            "rests of experts that may rest": lambda a: a["until"][: self._always] == 0,
+        }
+        self._until, self._pause, self._history, self.sums = state.read(table, rules).values()
+        self._learned = learned
