@@ -319,8 +319,7 @@ class FileHistory:
         for topic, records in topics.items():
             records.sort(key=attrgetter("time"))
             merge.add([_fetched(topic, records)])
-        while (batch := merge.take(size, {}, wait=False)) is not None:
-            yield batch
+        return merge.batches((), lambda: size)
 
     def observations(self, split: Split, ids: Collection[str]) -> list[Record]:
         """The observations of a split with these ids."""

@@ -229,18 +229,10 @@ class LogHistory:
         merge.seek(starts)
         moved = [p for p in starts if ends[p] > starts[p]]
         some = ({p: starts[p] for p in moved}, {p: ends[p] for p in moved})
-        reaching = True
         with closing(self._log.read(*some, demand=merge)) as chunks:
-            while reaching or len(merge):
-                batch = None
-                if len(merge) >= size or merge.nbytes >= self._max_bytes or not reaching:
-                    batch = merge.take(size, ends, now=self.end, wait=reaching)
-                if batch is not None:
-                    yield batch
-                elif (fetched := next(chunks, None)) is not None:
-                    merge.add([fetched])
-                else:
-                    reaching = False
+            yield from merge.batches(
+                zip(chunks), lambda: size, ends=ends, now=self.end, max_bytes=self._max_bytes
+            )
 
     def _with_labels(self, spans: Sequence[OffsetSpan], shard: Shard, size: int) -> Iterator[Batch]:
         parts = list(self._read(spans, back=LOOK))
@@ -252,8 +244,7 @@ class LogHistory:
         came = _times_of(parts, shard) if self._topics else {}
         if came:
             merge.add(self._labels(self._window(parts), shard, came))
-        while (batch := merge.take(size, {}, now=self.end, wait=False)) is not None:
-            yield batch
+        yield from merge.batches((), lambda: size, now=self.end)
 
     def _window(self, parts: Sequence[Fetched]) -> tuple[int, int]:
         """The times between which the labels of these observations are searched.

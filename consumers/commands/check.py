@@ -243,8 +243,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
         of = f"shard {number} " if config.scale.shards > 1 else ""
         store, origin = open_store(config, number), None
         if number < topics.get(config.journal_topic, 0):
-            end = log.end_offsets([partition])[partition]
-            origin = locate(config, log, partition, end, store)
+            origin = locate(config, log, partition, store)
         if origin is not None:
             end = origin.left.end
             if there:

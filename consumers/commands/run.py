@@ -322,8 +322,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     journal = found.journal
     if journal.number >= transport.describe([journal.topic])[journal.topic].partitions:
         return
-    end = transport.end_offsets([journal])[journal]
-    known = locate(config, transport, journal, end, store) is not None
+    known = locate(config, transport, journal, store) is not None
     if known:
         check_open(transport, journal)
     if known and new_journal:

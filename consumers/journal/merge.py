@@ -9,7 +9,7 @@ returned them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,6 +263,51 @@ class Merge:
         if n == 0:
             return None
         return _cut(buffers, heads, order[:n])
+
+    def batches(
+        self,
+        chunks: Iterable[Iterable[Fetched]],
+        size: Callable[[], int],
+        *,
+        ends: Mapping[Partition, int] | None = None,
+        now: int = NO_CLOCK,
+        max_bytes: int = UNBOUNDED,
+        before: Mapping[Partition, int] | None = None,
+    ) -> Iterator[Batch]:
+        """Everything that is buffered and all of `chunks`, in order, in batches.
+
+        A batch is taken as soon as there are enough records, and only then is more read.
+
+        Parameters
+        ----------
+        chunks
+            Polled records. The caller closes what reads them.
+        size
+            The most records of the next batch. A batch may have fewer, because of its bytes.
+        ends, now, max_bytes, before
+            See `take`. Without ends nothing waits for a partition: no chunk has an earlier record
+            than those before it.
+        """
+        rest, left = iter(chunks), True
+        while True:
+            most, batch = size(), None
+            if not left or len(self) >= most or self.nbytes >= max_bytes:
+                batch = self.take(
+                    most,
+                    ends or {},
+                    now=now,
+                    wait=left and ends is not None,
+                    max_bytes=max_bytes,
+                    before=before,
+                )
+            if batch is not None:
+                yield batch
+            elif left:
+                fetched = next(rest, None)
+                left = fetched is not None
+                self.add(fetched or ())
+            else:
+                return
 
     def _lagging(self, ends: Mapping[Partition, int]) -> set[Partition]:
         """Partitions that are behind their ends, or whose end is not known."""

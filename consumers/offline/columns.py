@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import chain, islice
 from typing import Any
 
@@ -187,39 +186,27 @@ class ColumnFeed(ABC):
         if waiting.ids:
             at = (
                 np.arange(end + 1, end + 1 + len(waiting.ids))
-                if self._by_number
+                if self._labels is not None and self._labels.by_number
                 else np.array(waiting.due, dtype=np.int64)
             )
             last = _nothing(self._schema, observed, whole)
             yield self._batch(last, waiting, at, written)
 
-    @property
-    def _by_number(self) -> bool:
-        """Whether labels are due after a number of records, not after a duration."""
-        return self._labels is not None and isinstance(self._labels.delay, int)
-
     def _due(self, waiting: _Labels, piece: Piece) -> tuple[_Labels, Times]:
         """Add the labels of a piece to those that wait; return those that are due, with times."""
         if self._labels is None:
             return _Labels(), np.empty(0, dtype=np.int64)
-        delay, last = self._labels.delay, piece.first + len(piece.ids) - 1
-        numbers: list[int] = (np.arange(len(piece.ids)) + piece.first).tolist()
-        times: list[int] = piece.times.tolist()
-        later = (
-            max(delay, 1) - 1
-            if isinstance(delay, int)
-            else round(delay / timedelta(milliseconds=1))
-        )
-        since = numbers if self._by_number else times
+        by_number, wait = self._labels.by_number, self._labels.wait
+        numbers = range(piece.first, piece.first + len(piece.ids))
+        since: Sequence[int] = numbers if by_number else piece.times.tolist()
         for id_, label, at in zip(piece.ids, piece.columns.labels, since, strict=True):
             if label is not None:
                 waiting.ids.append(id_)
                 waiting.labels.append(label)
-                waiting.due.append(at + later)
-        limit = last if self._by_number else times[-1]
-        due = waiting.pop(int(np.searchsorted(waiting.due, limit, side="right")))
+                waiting.due.append(at + wait)
+        due = waiting.pop(int(np.searchsorted(waiting.due, since[-1], side="right")))
         at_ms = np.array(due.due, dtype=np.int64)
-        return due, piece.times[at_ms - piece.first] if self._by_number else at_ms
+        return due, piece.times[at_ms - piece.first] if by_number else at_ms
 
     def _batch(self, piece: Piece, due: _Labels, at: Times, written: int) -> Batch:
         """Observations and labels in order of time, an observation before a label."""

@@ -117,19 +117,9 @@ def batches(
     """
     partitions = {topic: Partition(topic, 0) for topic in (observations, *labels)}
     merge = Merge(list(partitions.values()), labels)
-    for fetched in _moments(feed, partitions, size, max_bytes):
-        merge.add(fetched)
-        while len(merge) >= size or merge.nbytes >= max_bytes:
-            yield _first(merge, size, max_bytes)
-    while len(merge):
-        yield _first(merge, size, max_bytes)
-
-
-def _first(merge: Merge, size: int, max_bytes: int) -> Batch:
     # No later record sorts before the buffered ones, so none must be held back.
-    batch = merge.take(size, {}, wait=False, max_bytes=max_bytes)
-    assert batch is not None  # noqa: S101  it was not empty
-    return batch
+    moments = _moments(feed, partitions, size, max_bytes)
+    return merge.batches(moments, lambda: size, max_bytes=max_bytes)
 
 
 def _moments(

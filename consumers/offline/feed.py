@@ -77,6 +77,24 @@ class LateLabels:
     delay: int | timedelta = 0
     reporter: ReporterField | None = None
 
+    @property
+    def by_number(self) -> bool:
+        """Whether labels are due after a number of records, not after a duration."""
+        return isinstance(self.delay, int)
+
+    @property
+    def wait(self) -> int:
+        """How many records or ms after its observation a label is due; 0: right after it.
+
+        Examples
+        --------
+        >>> LateLabels("labels", "y", 1).wait, LateLabels("labels", "y", timedelta(hours=1)).wait
+        (0, 3600000)
+        """
+        if isinstance(self.delay, timedelta):
+            return round(self.delay / timedelta(milliseconds=1))
+        return max(self.delay, 1) - 1
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -186,16 +204,14 @@ def _labelled_late(
     labels: LateLabels,
 ) -> Iterator[Outgoing]:
     """Observations, each with its timestamp and id, and their labels when they are due."""
-    delay = labels.delay
-    wait_ms = round(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else None
-    wait_records = max(delay, 1) - 1 if isinstance(delay, int) else 0
+    wait, by_number = labels.wait, labels.by_number
     waiting: deque[_Waiting] = deque()  # in the order they are due
     timestamp = start - 1
     for index, (timestamp, id_, record) in enumerate(observations):
         observation, label = _split(id_, record, topic, timestamp, labels)
-        if wait_ms is None:
+        if by_number:
             if label is not None:
-                waiting.append(_Waiting(index + wait_records, label))
+                waiting.append(_Waiting(index + wait, label))
             yield observation
             while waiting and waiting[0].due <= index:
                 yield waiting.popleft().record._replace(timestamp=timestamp)
@@ -203,10 +219,10 @@ def _labelled_late(
             while waiting and waiting[0].due < timestamp:
                 yield _due(waiting.popleft())
             if label is not None:
-                waiting.append(_Waiting(timestamp + wait_ms, label))
+                waiting.append(_Waiting(timestamp + wait, label))
             yield observation
     for after, late in enumerate(waiting, 1):
-        yield late.record._replace(timestamp=timestamp + after) if wait_ms is None else _due(late)
+        yield late.record._replace(timestamp=timestamp + after) if by_number else _due(late)
 
 
 def trailing_labels(records: int, labels: LateLabels | None) -> int:
@@ -219,9 +235,7 @@ def trailing_labels(records: int, labels: LateLabels | None) -> int:
     """
     if labels is None:
         return 0
-    if isinstance(labels.delay, timedelta):
-        return round(labels.delay / timedelta(milliseconds=1))
-    return min(max(labels.delay, 1) - 1, records)
+    return min(labels.wait, records) if labels.by_number else labels.wait
 
 
 def step_ms(rate: float | None) -> float:

@@ -318,8 +318,7 @@ def _began(
 ) -> bool:
     """Whether the journal began with the same model. ConfigError, which says that `what` cannot be
     done, if it began in another way."""
-    end = log.end_offsets([journal])[journal]
-    origin = locate(config, log, journal, end, store)
+    origin = locate(config, log, journal, store)
     if origin is None:
         return False
     if same(origin.identity):

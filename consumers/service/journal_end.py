@@ -127,8 +127,7 @@ def _look(
     store: SnapshotStore,
 ) -> None:
     committed = log.committed(config.name, list(inputs))  # before the end, which may move
-    end = log.end_offsets([journal])[journal]
-    origin = locate(config, log, journal, end, store)
+    origin = locate(config, log, journal, store)
     if origin is not None:
         check_end(config, origin, consumed(origin, store)[0], committed, store)
 

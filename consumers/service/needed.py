@@ -40,7 +40,7 @@ def _needed(
     store, journal = open_store(config, shard), Partition(config.journal_topic, shard)
     inputs = inputs_of(config, topics, shard)
     check_open(log, journal)
-    origin = locate(config, log, journal, log.end_offsets([journal])[journal], store)
+    origin = locate(config, log, journal, store)
     oldest: dict[Partition, int] | None = None
     found = () if origin is None else store.of(mark_of(origin.identity)).newest(origin.objection)
     for about, state in found:

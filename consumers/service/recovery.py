@@ -170,7 +170,7 @@ def recover(
     """
     end = log.end_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves journal offsets without a record.
-    origin = locate(config, log, found.journal, end, store)
+    origin = locate(config, log, found.journal, store, end)
     if origin is None:
         if not new_journal:
             check_first_start(config, log, found.journal.number, found.inputs, store)
@@ -326,7 +326,7 @@ def load(
 def _located(
     config: Config, log: Log, found: Sources, store: SnapshotStore | None, end: int
 ) -> JournalOrigin:
-    origin = locate(config, log, found.journal, end, store)
+    origin = locate(config, log, found.journal, store, end)
     if origin is None:
         raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
     return origin
@@ -489,14 +489,13 @@ def refusals(
         The log fails, or no snapshot reaches the remaining journal.
     """
     found = sources(config, log, shard)
-    end = log.end_offsets([found.journal])[found.journal]
-    origin = locate(config, log, found.journal, end, store)
+    origin = locate(config, log, found.journal, store)
     if origin is None:
         return lambda about, positions: f"the journal {found.journal.topic} is empty"
     identity, first = origin.identity, origin.left.first
     mark = mark_of(identity)
     # A rollback removes only earlier records, so one summary serves every snapshot.
-    ahead = course(log, found.journal, first, end)
+    ahead = course(log, found.journal, first, origin.left.end)
 
     def refusal(about: SnapshotInfo, positions: Mapping[Partition, int]) -> str | None:
         if about.identity != mark and about.entry.born == identity.born:

@@ -12,7 +12,7 @@ from contextlib import closing
 from msgspec.structs import replace
 
 from consumers.base.errors import DivergedError, JournalLostError, TransportError
-from consumers.base.records import UNBOUNDED, Batch, Partition
+from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition
 from consumers.journal.merge import Merge
 from consumers.journal.ranges import RangeCheck, tails
 from consumers.journal.reader import Course, entries, record_count
@@ -229,38 +229,32 @@ class _Reader:
         self._read = log.read(
             {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
         )
-        self._over = False  # the log has no further records
 
     def pieces(self, entry: CommitRecord) -> Iterator[Batch]:
         """The input records of a commit, in its order. Call it once per commit, in order."""
-        upto, merge = ends_of(entry), self._merge
-        got = False
-        while True:
-            # Records may have expired. Then the check of the commit fails.
-            lagging = not self._over and any(merge.position(p) < at for p, at in upto.items())
-            batch = None
-            if not lagging or merge.nbytes >= self._max_bytes:
-                batch = merge.take(
-                    UNBOUNDED,
-                    self._none | upto,
-                    now=entry.now,
-                    wait=lagging,
-                    max_bytes=self._max_bytes,
-                    before=upto,
-                )
-            if batch is not None:
-                got = True
-                yield batch
-            elif lagging:
-                fetched = next(self._read, None)
-                self._over = fetched is None
-                merge.add([] if fetched is None else [fetched])
-            elif got:
+        upto = ends_of(entry)
+        batch: Batch | None = None
+        for batch in self._merge.batches(
+            self._chunks(upto),
+            lambda: UNBOUNDED,
+            ends=self._none | upto,
+            now=entry.now,
+            max_bytes=self._max_bytes,
+            before=upto,
+        ):
+            yield batch
+        if batch is None:
+            raise TransportError(
+                f"journal record {entry.seq}: its records no longer exist in the inputs"
+            )
+
+    def _chunks(self, upto: Mapping[Partition, int]) -> Iterator[list[Fetched]]:
+        """What is not read yet of the records before these offsets. Records may have expired. Then
+        the check of the commit fails."""
+        while any(self._merge.position(p) < at for p, at in upto.items()):
+            if (fetched := next(self._read, None)) is None:
                 return
-            else:
-                raise TransportError(
-                    f"journal record {entry.seq}: its records no longer exist in the inputs"
-                )
+            yield [fetched]
 
     def close(self) -> None:
         """Stop reading the log."""

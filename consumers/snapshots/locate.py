@@ -137,16 +137,17 @@ def locate(
     config: Config,
     log: Log,
     partition: Partition,
-    end: int,
     store: SnapshotStore | None = None,
+    end: int | None = None,
 ) -> JournalOrigin | None:
-    """The identity of the journal up to `end`, if the journal matches `config`; None for an empty
-    journal.
+    """The identity of a journal, if the journal matches `config`; None for an empty journal.
 
     Parameters
     ----------
     store
         The snapshots of the shard, which identify a trimmed journal.
+    end
+        The position up to which it is read; None: its present end.
 
     Raises
     ------
@@ -155,13 +156,14 @@ def locate(
     TransportError
         It does not start with record 0, and no snapshot reaches the rest of it.
     """
-    origin = origin_of(config, log, partition, end, store)
+    origin = origin_of(config, log, partition, store, end)
     if origin is None:
         return None
     # The configuration is that of today, and `end` may be before a change of settings.
+    end = origin.left.end
     now = replace(origin.left, end=max(end, log.end_offsets([partition])[partition]))
     moved = now.end > end and now.settings() != origin.identity.settings
-    latest = origin_of(config, log, partition, now.end, store) if moved else origin
+    latest = origin_of(config, log, partition, store, now.end) if moved else origin
     if latest is not None:
         _same(config, latest.identity, partition)
     return origin
@@ -171,10 +173,12 @@ def origin_of(
     config: Config,
     log: Log,
     partition: Partition,
-    end: int,
     store: SnapshotStore | None = None,
+    end: int | None = None,
 ) -> JournalOrigin | None:
-    """The identity of the journal up to `end`, of whatever configuration it is. See `locate`."""
+    """The identity of a journal, of whatever configuration it is. See `locate`."""
+    if end is None:
+        end = log.end_offsets([partition])[partition]
     first = log.beginning_offsets([partition])[partition]
     entry = next((found for _, found in entries(log, partition, first, end)), None)
     if entry is None and first == 0:

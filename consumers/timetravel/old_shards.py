@@ -258,8 +258,7 @@ def _old(config: Config, log: Log, number: int, progress: Progress) -> OldShard:
     found, store = sources(config, log, number), open_store(config, number)
     if number >= log.describe([found.journal.topic])[found.journal.topic].partitions:
         raise ConfigError(f"the journal {found.journal} does not exist: run the service first")
-    end = log.end_offsets([found.journal])[found.journal]
-    origin = locate(config, log, found.journal, end, store)
+    origin = locate(config, log, found.journal, store)
     if origin is None:
         raise ConfigError(f"the journal {found.journal} is empty: run the service first")
     if origin.identity.model is not None:
@@ -267,6 +266,7 @@ def _old(config: Config, log: Log, number: int, progress: Progress) -> OldShard:
             "reshard does not support a service that began with an imported model or a history: "
             "the records that the model learned are not in its inputs; give the service a new name"
         )
+    end = origin.left.end
     live = rebuild(config, log, found, store, end=end, progress=progress)
     if live.shard.champion:
         raise ConfigError(

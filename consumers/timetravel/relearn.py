@@ -96,8 +96,7 @@ def learned_again(
 
 
 def _origin(config: Config, log: Log, found: Sources, store: SnapshotStore) -> JournalOrigin:
-    end = log.end_offsets([found.journal])[found.journal]
-    origin = origin_of(config, log, found.journal, end, store)
+    origin = origin_of(config, log, found.journal, store)
     if origin is None:
         raise ConfigError(f"the journal {found.journal} is empty: run the service first")
     return origin

@@ -277,24 +277,16 @@ class Move:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes, found.measure)
         merge.seek(live.shard.positions)
         upto = {p: ends[p] for p in starts}
-        over = False
+
+        def size() -> int:
+            # Not [commit] max_records, because the whole journal is one transaction.
+            return min(MOST_RECORDS, live.shard.records_within(found.max_bytes))
+
+        now = max(now, live.now)
         with closing(self._log.read(starts, upto, demand=merge)) as chunks:
-            while True:
-                # Not [commit] max_records, because the whole journal is one transaction.
-                size = min(MOST_RECORDS, live.shard.records_within(found.max_bytes))
-                batch = None
-                if over or len(merge) >= size or merge.nbytes >= found.max_bytes:
-                    batch = merge.take(
-                        size, ends, now=max(now, live.now), wait=not over, max_bytes=found.max_bytes
-                    )
-                if batch is not None:
-                    yield batch
-                elif over:
-                    return
-                else:
-                    chunk = next(chunks, None)
-                    over = chunk is None
-                    merge.add([] if chunk is None else [chunk])
+            yield from merge.batches(
+                zip(chunks), size, ends=ends, now=now, max_bytes=found.max_bytes
+            )
 
     def swap(self, shards: Sequence[NewShard], now: int, reason: str, progress: Progress) -> None:
         """Close the old journals, and begin the new ones. The running service is fenced.

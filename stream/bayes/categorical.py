@@ -23,9 +23,8 @@ from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning, rows_used
 from stream.data.parameters import check_half_life
 from stream.data.schema import Label, Schema
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.tables import columns_for
-from stream.errors import StateError
 from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
@@ -213,15 +212,13 @@ class CategoricalPart(Part):
     def restore(self, state: State, classes: int) -> None:
         self._categories.restore(state)
         sizes = self._categories.sizes
-        count, seen = state.array("counts", np.float64, 2), state.array("seen", np.float64, 2)
-        values, unit = state.array("learned", np.int64, 1), state.array("unit", np.float64, 1)
-        shapes = ((int(sizes.sum()), classes), (sizes.size, classes), (sizes.size,), (1,))
-        if (count.shape, seen.shape, values.shape, unit.shape) != shapes:
-            raise StateError(f"expected counts of {classes} classes and {shapes[0][0]} values")
-        if ((values < 0) | (values > sizes)).any():
-            raise StateError(
-                "expected at most as many learned values as there are values, got more"
-            )
+        table = {
+            "counts": Saved(np.float64, (int(sizes.sum()), classes)),
+            "seen": Saved(np.float64, (sizes.size, classes)),
+            "learned": Saved(np.int64, (sizes.size,), 0, sizes),
+            "unit": Saved(np.float64),
+        }
+        count, seen, values, unit = state.read(table).values()
         start = np.append(0, np.cumsum(sizes)).astype(np.int64)
         self.counts, self._known = CategoryCounts(count, start, seen, values, unit), classes
 

@@ -21,7 +21,7 @@ from stream.data.frames import Table, mini_batch
 from stream.data.parameters import mapping, shown
 from stream.data.rows import Objects
 from stream.data.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
-from stream.data.state import State, pack, unpack
+from stream.data.state import Rules, Saved, State, pack, texts
 from stream.errors import InvalidRecordError, SchemaError, StateError
 
 __all__ = [
@@ -240,20 +240,11 @@ class Categories:
 
     def restore(self, state: State) -> None:
         """Check the state and take it over."""
-        lengths, sizes = state.array("lengths", np.int64, 1), state.array("sizes", np.int64, 1)
-        data, refused = state.array("bytes", np.uint8, 1), state.array("refused", np.int64, 1)
-        names = state.header["features"]
-        shapes = (sizes.size, int(sizes.sum()), int(lengths.sum()), refused.size)
-        least = min([0, *lengths.tolist(), *sizes.tolist()])
-        if shapes != (len(names), lengths.size, data.size, 1) or least < 0:
-            raise StateError(
-                f"expected the values of {len(names)} features, got another number of lists"
-            )
-        try:
-            values = unpack({"lengths": lengths, "bytes": data})
-        except UnicodeDecodeError as error:
-            raise StateError(f"expected the values as UTF-8, got {error.reason}") from None
-        self.features = restored(self.features, state)
+        self.features, values = restored(self.features, state), texts(state)
+        names, most = list(self.features), len(values)
+        table = {"sizes": Saved(np.int64, (len(names),), 0, most), "refused": Saved(np.int64)}
+        whole: Rules = {"the values of all features": lambda a: a["sizes"].sum() == most}
+        sizes, refused = state.read(table, whole).values()
         ends = np.cumsum(sizes).tolist()
         self._codes = [
             _numbered(values[end - size : end])

@@ -24,7 +24,7 @@ from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.parameters import mapping, number
 from stream.data.schema import Field, Kind, Label, Schema
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.errors import (
     InvalidRecordError,
     NotLearnedError,
@@ -384,14 +384,8 @@ class BayesClassifier(Additive):
     def _restore(self, state: State) -> None:
         classes = len(self._classes)
         own = state.nested("prior")
-        prior = Prior(
-            own.array("weight", np.float64, 1),
-            own.array("unit", np.float64, 1),
-            own.array("records", np.int64, 1),
-        )
-        if [a.shape for a in prior] != [(classes,), (1,), (1,)]:
-            raise StateError(f"expected a prior of {classes} classes, got another number")
-        _check_unit(prior.unit)
+        weight = Saved(np.float64, (classes,))
+        prior = Prior(**own.read({"weight": weight, "unit": UNIT, "records": Saved(np.int64)}))
         peaks = own.header.get("peaks", [])
         if not isinstance(peaks, list) or len(peaks) not in (0, classes + 1):
             raise StateError(f"expected the peaks of {classes} classes, got {peaks!r}")
@@ -402,14 +396,12 @@ class BayesClassifier(Additive):
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise StateError(f"array {name!r} of {part.name} has non-finite values")
             if "unit" in inner.arrays:
-                _check_unit(inner.array("unit", np.float64, 1))
+                inner.read({"unit": UNIT})
             part.restore(inner, classes)
 
 
-def _check_unit(unit: Floats) -> None:
-    """StateError: a unit of a damaged state. Above its bound, weights would overflow."""
-    if not ((unit >= 1.0) & (unit <= LARGEST_UNIT)).all():
-        raise StateError(f"expected a unit from 1 to {LARGEST_UNIT:g}, got another number")
+# Above its bound, weights would overflow.
+UNIT = Saved(np.float64, (1,), 1.0, LARGEST_UNIT)
 
 
 def _places(parts: Iterable[Part]) -> dict[str, set[str]]:

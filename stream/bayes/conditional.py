@@ -18,8 +18,7 @@ from stream.bayes.covariance import Covariance, CovariancePart, Settings
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.schema import Schema
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State
 
 __all__ = ["MAX_CELLS", "ConditionalPart"]
 
@@ -228,9 +227,8 @@ class ConditionalPart(Part):
         cells: dict[Key, _Cell] = {}
         for i, pairs in enumerate(state.header["cells"]):
             cell = _Cell(CovariancePart(*self._of))
-            cell.records = state.array(f"records{i}", np.int64, 1)
-            if cell.records.size != classes:
-                raise StateError(f"expected records of {classes} classes, got another number")
+            name = f"records{i}"
+            cell.records = state.read({name: Saved(np.int64, (classes,))})[name]
             cell.part.restore(state.nested(f"cell{i}"), classes)
             cells[tuple((str(n), str(v)) for n, v in pairs)] = cell
         self._cells, self._refused = cells, int(state.header["refused"])

@@ -18,6 +18,8 @@ from stream.bayes._kernels import comoments as kernels
 from stream.bayes._kernels import factor as factors
 from stream.bayes.classifier import left_after
 from stream.bayes.moments import (
+    SCALE,
+    SCALES,
     Comoments,
     Room,
     Settings,
@@ -31,9 +33,9 @@ from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.schema import LARGEST, Dictionary, Schema
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.tables import rows_for
-from stream.errors import NotSupportedError, StateError
+from stream.errors import NotSupportedError
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 
@@ -394,18 +396,11 @@ class CovariancePart(Part):
     def restore(self, state: State, classes: int) -> None:
         features = restored(self._features, state)
         d = len(features)
-        state = State(state.header, {"scale": np.ones(d), **state.arrays})
-        kinds: dict[str, Any] = dict.fromkeys(("passed", "rebuilt"), np.int64)
-        shapes = self._shapes(classes, d) + [(d,)] * 7 + [(1,)] * 3
-        named = zip(Comoments._fields, shapes, strict=True)
-        loaded = [state.array(name, kinds.get(name, np.float64), len(k)) for name, k in named]
-        if [a.shape for a in loaded] != shapes:
-            raise StateError(
-                f"expected moments of {classes} classes and {d} features, got other shapes"
-            )
-        if not np.isin(loaded[5], (1.0, kernels.MAGNIFIED)).all():
-            raise StateError("expected scales of 1 or 2**600, got other values")
-        self._features, self.moments = features, Comoments._make(loaded)
+        shapes: list[tuple[int, ...]] = [*self._shapes(classes, d), *[(d,)] * 7, (1,)]
+        table = {k: Saved(np.float64, n) for k, n in zip(Comoments._fields, shapes, strict=False)}
+        table |= {"scale": SCALE} | dict.fromkeys(("passed", "rebuilt"), Saved(np.int64))
+        self.moments = Comoments(**state.read(table, SCALES, features=d))
+        self._features = features
 
 
 def _alike(

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 from operator import is_not
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.classifier import left_after
 from stream.data.block import Block, Floats, Rows, learning
-from stream.data.columns import MAX_FEATURES
+from stream.data.columns import MAX_FEATURES, names_in
 from stream.data.schema import Dictionary
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State
 
 __all__ = ["Fields", "counted_fields", "present_in", "text_fields"]
 
@@ -113,14 +111,14 @@ class Fields:
 
     def restore(self, state: State) -> None:
         """Check the state and take it over."""
-        names: Any = state.header["names"]
-        weight = state.array("weight", np.float64, 1)
-        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        rising = texts and names == sorted(set(names))
-        if not rising or weight.size != len(names) or not (weight > 0).all():
-            raise StateError("expected distinct names of fields in rising order, and their weights")
+        names = names_in(state, "names")
+        rules: Rules = {
+            "names of fields in rising order": lambda a: names == sorted(names),
+            "weights of fields above 0": lambda a: a["weight"] > 0,
+        }
+        table = {"weight": Saved(np.float64, (len(names),), 0)}
+        self._weight = state.read(table, rules)["weight"]
         self.known = self.known.renewed(names, int(state.header["overflow"]))
-        self._weight = weight
 
 
 def text_fields(block: Block) -> tuple[tuple[str, ...], NDArray[np.bool_], Floats]:

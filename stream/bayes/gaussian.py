@@ -14,14 +14,13 @@ from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.lanes import LANES
 from stream.bayes.classifier import BayesClassifier, check_priors, left_after
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
-from stream.bayes.moments import too_far
+from stream.bayes.moments import SCALE, SCALES, too_far
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning
-from stream.data.columns import MAX_FEATURES, admit, find, named, restored
+from stream.data.columns import MAX_FEATURES, admit, amounts, find, named, restored
 from stream.data.parameters import check_half_life, number, one_of
 from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State
 from stream.learner.base import Predictions
 from stream.learner.registry import Facts, registered
 
@@ -263,23 +262,12 @@ class GaussianPart(Part):
 
     def restore(self, state: State, classes: int) -> None:
         features = restored(self._features, state)
-        d, given = len(features), {"scale": np.ones(len(features)), **state.arrays}
-        state = State(state.header, given)
-        loaded = [
-            state.array(name, np.float64, 2 if name in ("n", "mean", "m2") else 1)
-            for name in Moments._fields
-        ]
-        shapes = [(classes, d)] * 3 + [(d,)] * 5 + [(1,)]
-        taken = state.header.get("taken", {})
-        sound = isinstance(taken, dict) and {*taken} <= {*features}
-        if [a.shape for a in loaded] != shapes or not sound:
-            raise StateError(
-                f"expected moments of {classes} classes and {d} features, got other shapes"
-            )
-        if not np.isin(loaded[4], (1.0, kernels.MAGNIFIED)).all():
-            raise StateError("expected scales of 1 or 2**600, got other values")
-        self._features, self._taken = features, {k: float(v) for k, v in taken.items()}
-        self._take(Moments._make(loaded))
+        vector = Saved(np.float64, ("features",))
+        table = dict.fromkeys(Moments._fields, vector) | {"unit": Saved(np.float64), "scale": SCALE}
+        table |= dict.fromkeys(("n", "mean", "m2"), Saved(np.float64, (classes, "features")))
+        moments = Moments(**state.read(table, SCALES, features=len(features)))
+        self._features, self._taken = features, amounts(state, "taken", features)
+        self._take(moments)
 
 
 @registered(

@@ -25,9 +25,8 @@ from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning, rows_used
 from stream.data.parameters import check_half_life, whole
 from stream.data.schema import PER_NAME, Label, Schema
-from stream.data.state import State
+from stream.data.state import Rules, Saved, State
 from stream.data.tables import columns_for
-from stream.errors import StateError
 from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalBayes", "JointPart"]
@@ -231,22 +230,19 @@ class JointPart(Part):
     def restore(self, state: State, classes: int) -> None:
         self._categories.restore(state)
         sizes = self._categories.sizes
-        code, count = state.array("code", np.int32, 2), state.array("counts", np.float64, 2)
-        complete, unit = state.array("complete", np.float64, 1), state.array("unit", np.float64, 1)
-        values = state.array("learned", np.int64, 1)
-        refused = state.array("cells_refused", np.int64, 1)
-        n, d = len(count), sizes.size
-        shapes = ((n, d), (n, classes), (classes,), (d,), (1,), (1,))
-        came = (code.shape, count.shape, complete.shape, values.shape, refused.shape, unit.shape)
-        if came != shapes:
-            raise StateError(
-                f"expected cells of {classes} classes and {d} features, got other shapes"
-            )
-        if ((values < 0) | (values > sizes)).any() or ((code < -1) | (code >= values)).any():
-            raise StateError("expected codes of learned values, got others")
-        fresh = _cells(0, d, classes)
+        table = {
+            "code": Saved(np.int32, ("cells", sizes.size), -1),
+            "counts": Saved(np.float64, ("cells", classes)),
+            "complete": Saved(np.float64, (classes,)),
+            "learned": Saved(np.int64, (sizes.size,), 0, sizes),
+            "cells_refused": Saved(np.int64),
+            "unit": Saved(np.float64),
+        }
+        known: Rules = {"codes of learned values": lambda a: a["code"] < a["learned"]}
+        code, counts, complete, values, refused, unit = state.read(table, known).values()
+        fresh = _cells(0, sizes.size, classes)
         fresh = fresh._replace(complete=complete, values=values, refused=refused, unit=unit)
-        self.cells = _filled(fresh, code, count, n)
+        self.cells = _filled(fresh, code, counts, len(counts))
 
     def _find(self, rows: Rows) -> tuple[Ints, int]:
         """The one row of `rows` as codes, and its cell; -1 if it cannot have one."""

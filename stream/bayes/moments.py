@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 
 from stream.bayes.classifier import left_after
 from stream.data.block import Floats
+from stream.data.state import Rules, Saved
 
 __all__ = [
+    "SCALE",
+    "SCALES",
     "Comoments",
     "Room",
     "Settings",
@@ -32,6 +35,10 @@ __all__ = [
 SLACK = 1e-6
 UNDERFLOW = 1e-150
 SINGULAR = 1e-26  # as in the kernels
+
+# The scales of features in a state. They are left out if all are 1, which is the common case.
+SCALE = Saved(np.float64, ("features",), absent=1.0)
+SCALES: Rules = {"scales of 1 or 2**600": lambda a: np.isin(a["scale"], (1.0, 2.0**600))}
 
 
 class Comoments(NamedTuple):

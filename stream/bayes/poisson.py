@@ -20,11 +20,11 @@ from stream.bayes.classifier import (
 from stream.bayes.part import Line, Part, Steps, UnlearnAmount
 from stream.bayes.sums import SumsPart, given
 from stream.data.block import Block, Floats, Rows
-from stream.data.columns import admit
+from stream.data.columns import admit, amounts
 from stream.data.parameters import check_half_life, number
 from stream.data.schema import Kind, Label
 from stream.data.state import State
-from stream.errors import InvalidRecordError, NotSupportedError, StateError
+from stream.errors import InvalidRecordError, NotSupportedError
 from stream.learner.explain import LinearView
 from stream.learner.registry import Facts, registered
 
@@ -40,6 +40,7 @@ class PoissonPart(SumsPart):
 
     name: ClassVar[str] = "counts"
     sum_names: ClassVar[tuple[str, str]] = ("weight", "total")
+    least_sum = 0.0
 
     def __init__(self, a: float = SHAPE, b: float = RATE) -> None:
         super().__init__()
@@ -137,13 +138,7 @@ class PoissonPart(SumsPart):
 
     def restore(self, state: State, classes: int) -> None:
         super().restore(state, classes)
-        s = self._totals
-        if (s.weight < 0).any() or (s.total < 0).any() or s.unit[0] <= 0:
-            raise StateError("expected weights and totals from 0 and a unit above 0, got others")
-        taken = state.header.get("taken", {})
-        if not isinstance(taken, dict) or not {*taken} <= {*self._features}:
-            raise StateError(f"expected the totals of learned counts, got {taken!r}")
-        self._taken = {name: float(total) for name, total in taken.items()}
+        self._taken = amounts(state, "taken", self._features)
 
 
 @registered(

@@ -12,9 +12,8 @@ from stream.bayes.part import Part, Term
 from stream.data.block import Floats, Rows
 from stream.data.columns import MAX_FEATURES, find, named, restored
 from stream.data.schema import Dictionary, Schema
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.tables import rows_for
-from stream.errors import StateError
 
 __all__ = ["SumsPart", "given"]
 
@@ -38,6 +37,7 @@ class SumsPart(Part):
     """
 
     sum_names: ClassVar[tuple[str, str]]
+    least_sum: ClassVar[float | None] = None
 
     def __init__(self) -> None:
         self._features = Dictionary(MAX_FEATURES)
@@ -106,11 +106,7 @@ class SumsPart(Part):
 
     def restore(self, state: State, classes: int) -> None:
         features = restored(self._features, state)
-        first, second = (state.array(k, np.float64, 2) for k in self.sum_names)
-        unit = state.array("unit", np.float64, 1)
-        shape = (classes, len(features))
-        if (first.shape, second.shape, unit.shape) != (shape, shape, (1,)):
-            raise StateError(
-                f"expected totals of {shape} classes and {self.name}, got other shapes"
-            )
-        self._features, self._sums, self._unit = features, (first, second), unit
+        sums = Saved(np.float64, (classes, len(features)), self.least_sum)
+        table = {**dict.fromkeys(self.sum_names, sums), "unit": Saved(np.float64)}
+        first, second, self._unit = state.read(table).values()
+        self._features, self._sums = features, (first, second)

@@ -16,11 +16,10 @@ from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning, rows_used
 from stream.data.schema import Schema
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.tables import columns_for, grown, rows_for
-from stream.errors import StateError
 from stream.learner.additive import LOWEST
-from stream.text import BUCKETS, bucket
+from stream.text import BUCKETS, LEARNED_BUCKETS, bucket
 from stream.text.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 
 __all__ = ["ABSENT", "TokenSetPart"]
@@ -217,29 +216,19 @@ class TokenSetPart(Part):
         return State(fields.header, {**arrays, **fields.arrays})
 
     def restore(self, state: State, classes: int) -> None:
-        texts, unit = state.array("texts", np.float64, 1), state.array("unit", np.float64, 1)
-        learned, cut = state.array("bucket", np.int64, 1), state.array("cut", np.int64, 1)
-        counts = state.array("counts", np.float64, 2)
         self.fields.restore(state.nested("fields"))
-        d, q = learned.size, 1 + classes
-        if (texts.shape, counts.shape, cut.shape, unit.shape) != ((q,), (q, d), (1,), (1,)):
-            raise StateError(
-                f"expected arrays of {classes} classes and {d} buckets, got other shapes"
-            )
-        if d and not (learned[0] >= 0 and learned[-1] < BUCKETS and (np.diff(learned) > 0).all()):
-            raise StateError(f"expected rising buckets from 0 to {BUCKETS - 1}, got others")
-        slot = np.zeros(BUCKETS, dtype=np.int32)
-        slot[learned] = np.arange(1, d + 1)
-        self.sets = _indexed(
-            self.sets._replace(
-                texts=texts,
-                counts=np.ascontiguousarray(counts.T),
-                slot=slot,
-                size=np.array([d], dtype=np.int64),
-                cut=cut,
-                unit=unit,
-            )
-        )
+        table = {
+            "texts": Saved(np.float64, (1 + classes,)),
+            "bucket": LEARNED_BUCKETS,
+            "counts": Saved(np.float64, (1 + classes, "tokens")),
+            "cut": Saved(np.int64),
+            "unit": Saved(np.float64),
+        }
+        found = state.read(table)
+        learned, counts = found.pop("bucket"), np.ascontiguousarray(found.pop("counts").T)
+        slot, size = np.zeros(BUCKETS, dtype=np.int32), np.array([learned.size], dtype=np.int64)
+        slot[learned] = np.arange(1, learned.size + 1)
+        self.sets = _indexed(self.sets._replace(**found, counts=counts, slot=slot, size=size))
 
 
 def _has_text(rows: Rows, i: int) -> bool:

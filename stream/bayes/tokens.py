@@ -17,10 +17,10 @@ from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning, rows_used
 from stream.data.schema import Schema
-from stream.data.state import State, pack, unpack
+from stream.data.state import Saved, State, pack, texts
 from stream.data.tables import columns_for, grown
 from stream.errors import InvalidRecordError, StateError
-from stream.text import BUCKETS, bucket, encode_many
+from stream.text import BUCKETS, LEARNED_BUCKETS, bucket, encode_many
 from stream.text.bags import (
     Bags,
     counted_tokens,
@@ -342,25 +342,23 @@ class TokenPart(Part):
         return State(header, arrays | pack(map(self._called, learned.tolist())))
 
     def restore(self, state: State, classes: int) -> None:
-        total, unit = state.array("total", np.float64, 1), state.array("unit", np.float64, 1)
-        count, cut = state.array("counts", np.float64, 2), state.array("cut", np.int64, 1)
         self.texts.restore(state.nested("texts"))
         self.counted.restore(state.nested("counted"))
+        table = {
+            "total": Saved(np.float64, (classes,)),
+            "counts": Saved(np.float64, (classes, "tokens")),
+            "cut": Saved(np.int64),
+            "unit": Saved(np.float64),
+        }
         if self._vocabulary is None:
-            learned = state.array("bucket", np.int64, 1)
-            slots = BUCKETS
+            found = state.read({**table, "bucket": LEARNED_BUCKETS})
+            learned, slots = found["bucket"], BUCKETS
         else:
             self._vocabulary = _restored(self._vocabulary, state)
-            learned = np.arange(len(self._vocabulary))
-            slots = learned.size
+            slots = len(self._vocabulary)
+            found, learned = state.read(table, tokens=slots), np.arange(slots)
+        total, count, cut, unit = (found[name] for name in table)
         d = learned.size
-        shapes = ((classes,), (classes, d), (1,), (1,))
-        if (total.shape, count.shape, cut.shape, unit.shape) != shapes:
-            raise StateError(
-                f"expected arrays of {classes} classes and {d} tokens, got other shapes"
-            )
-        if d and not (learned[0] >= 0 and learned[-1] < slots and (np.diff(learned) > 0).all()):
-            raise StateError(f"expected rising buckets from 0 to {BUCKETS - 1}, got others")
         slot = np.zeros(slots, dtype=np.int32)
         slot[learned] = np.arange(1, d + 1)
         size = np.array([d], dtype=np.int64)
@@ -369,15 +367,8 @@ class TokenPart(Part):
 
 def _restored(empty: Vocabulary, state: State) -> Vocabulary:
     """The vocabulary of an exported part, with codes in the order of its tokens."""
-    lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
-    if (lengths < 0).any() or int(lengths.sum()) != data.size:
-        raise StateError(f"expected tokens of {lengths.sum()} bytes in total, got {data.size}")
-    try:
-        values = unpack({"lengths": lengths, "bytes": data})
-    except UnicodeDecodeError as error:
-        raise StateError(f"the tokens are damaged: {error}") from None
-    bound = empty.bound
-    if len(values) > bound or any(str(a) >= str(b) for a, b in pairwise(values)):
+    values, bound = texts(state), empty.bound
+    if len(values) > bound or any(a >= b for a, b in pairwise(values)):
         raise StateError(f"expected at most {bound} distinct tokens in rising order, got others")
     return empty.renewed(values, int(state.header["overflow"]))
 

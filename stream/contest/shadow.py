@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.pending import PendingRows
 from stream.evaluate.progressive import Progressive
@@ -265,7 +265,8 @@ class Shadow:
         own, join = state.nested("shadow"), self.machine.join
         self.missed, self.refused = own.header["missed"], own.header["refused"]
         self.uncorrected = own.header["uncorrected"]
-        slots, standing = join.kept_slots(), own.array("standing", np.int8, 1)
+        slots = join.kept_slots()
+        standing = own.read({"standing": Saved(np.int8, (slots.size,))})["standing"]
         self._standing = np.full(join.slots, ABSENT, dtype=np.int8)
         self._standing[slots] = standing
         self.learner.load_state(state.nested("learner"))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Block, Rows, learning
+from stream.data.parameters import shown
 from stream.data.schema import Dictionary
-from stream.data.state import State
+from stream.data.state import State, count_in
 from stream.errors import StateError
 
 __all__ = ["MAX_FEATURES", "admit", "find", "named", "restored"]
@@ -70,11 +71,26 @@ def restored(features: Dictionary, state: State) -> Dictionary:
     StateError
         The header is damaged.
     """
-    names, refused = state.header["features"], state.header.get("features_refused", 0)
+    refused = count_in(state.header, "features_refused", absent=0)
+    return features.renewed(names_in(state), refused)
+
+
+def names_in(state: State, key: str = "features") -> list[str]:
+    """Distinct names of a header. StateError: it has no such list."""
+    names: Any = state.header.get(key)
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if not texts or len(set(names)) != len(names) or type(refused) is not int or refused < 0:
-        raise StateError("expected distinct names of features and the number of rejected ones")
-    return features.renewed(names, refused)
+    if not texts or len(set(names)) != len(names):
+        raise StateError(f"{key}: expected distinct names, got {shown(names)}")
+    return list(names)
+
+
+def amounts(state: State, key: str, features: Dictionary) -> dict[str, float]:
+    """Numbers by feature in a header, which has none if it has no such key. StateError: they are
+    not those of known features."""
+    found = state.header.get(key, {})
+    if not isinstance(found, dict) or not {*found} <= {*features}:
+        raise StateError(f"{key}: expected numbers of known features, got {shown(found)}")
+    return {name: float(amount) for name, amount in found.items()}
 
 
 def _ordered(column: NDArray[np.int64]) -> Columns:

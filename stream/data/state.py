@@ -1,25 +1,69 @@
 """State: everything that a learner or join needs to continue, as a header and named arrays.
 
 `State` is the only form in which the learning core is saved. It has no objects, so loading a state
-runs no code. Two states are equal if they have the same bits.
+runs no code. Two states are equal if they have the same bits. What loads one says in a table what
+each array must be (`Saved`), and in rules how they must fit together; `State.read` checks both.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.errors import StateError
 
-__all__ = ["State", "distinct_texts", "pack", "unpack"]
+__all__ = ["FINITE", "LONGEST", "Rules", "Saved", "State", "count_in", "pack", "texts", "unpack"]
+
+FINITE = np.finfo(np.float64).max  # the largest number
+LONGEST = 2**31  # bytes of a text
+
+
+class Saved(NamedTuple):
+    """What one array of a state must be.
+
+    Attributes
+    ----------
+    dtype : data type
+    shape : tuple
+        Its lengths. A text is the name of a length, which is one number in all of a table.
+    low, high : number, array or None
+        Bounds of each value, which is then finite. None: the largest number; both None: any value.
+    rising : bool
+        Whether each value is above the one before.
+    absent : number or None
+        The value of all if the array was not saved. None: it must have been.
+    """
+
+    dtype: Any
+    shape: tuple[str | int, ...] = (1,)
+    low: Any = None
+    high: Any = None
+    rising: bool = False
+    absent: float | None = None
+
+    def objection(self, array: NDArray[Any]) -> str | None:
+        """What was expected of these values; None if they are right."""
+        bounded = self.low is not None or self.high is not None
+        low = -FINITE if self.low is None else self.low
+        high = FINITE if self.high is None else self.high
+        if bounded and not ((array >= low) & (array <= high)).all():
+            ends = ["its own bound" if np.ndim(end) else f"{end:g}" for end in (low, high)]
+            return f"numbers from {ends[0]} to {ends[1]}"
+        if self.rising and not (array[1:] > array[:-1]).all():
+            return "rising numbers"
+        return None
+
+
+# What must hold for all arrays together, by the words of the error.
+Rules = Mapping[str, Callable[[Mapping[str, NDArray[Any]]], Any]]
 
 
 @dataclass(frozen=True)
@@ -164,6 +208,70 @@ class State:
             raise StateError(f"array {name!r}: expected {np.dtype(dtype)}, {ndim} dim., got {came}")
         return np.array(found, dtype=dtype, order="C")
 
+    def read(
+        self, table: Mapping[str, Saved], rules: Rules | None = None, **lengths: int
+    ) -> dict[str, NDArray[Any]]:
+        """Checked, writable copies of the arrays of a table.
+
+        Parameters
+        ----------
+        rules
+            What must hold for the arrays together, each with the words of its error.
+        **lengths
+            The lengths that are known. Another one is that of the first array which has it.
+
+        Raises
+        ------
+        StateError
+            An array is missing or is not what the table says, or a rule is broken.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> table = {"n": Saved(np.int64, ("k",), low=0), "mean": Saved(np.float64, ("k",))}
+        >>> state = State({}, {"n": np.array([1, 2]), "mean": np.array([0.5])})
+        >>> state.read(table)
+        Traceback (most recent call last):
+            ...
+        stream.errors.StateError: array 'mean': expected shape (2,), got (1,)
+        """
+        found: dict[str, NDArray[Any]] = {}
+        for name, saved in table.items():
+            if saved.absent is not None and name not in self.arrays:
+                given = tuple(lengths[k] if isinstance(k, str) else k for k in saved.shape)
+                array = np.full(given, saved.absent, dtype=saved.dtype)
+            else:
+                array = self.array(name, saved.dtype, len(saved.shape))
+                shape = tuple(
+                    lengths.setdefault(k, n) if isinstance(k, str) else k
+                    for k, n in zip(saved.shape, array.shape, strict=True)
+                )
+                if array.shape != shape:
+                    raise StateError(f"array {name!r}: expected shape {shape}, got {array.shape}")
+            if (expected := saved.objection(array)) is not None:
+                raise StateError(f"array {name!r}: expected {expected}, got others")
+            found[name] = array
+        for expected, holds in (rules or {}).items():
+            if not np.all(holds(found)):
+                raise StateError(f"expected {expected}, got others")
+        return found
+
+
+def count_in(
+    header: Mapping[str, Any], name: str, most: int = 2**62, *, absent: int | None = None
+) -> int:
+    """A count of a header, from 0 to `most`; `absent` if the header has none.
+
+    Raises
+    ------
+    StateError
+        It is no such number.
+    """
+    found = header.get(name, absent)
+    if type(found) is not int or not 0 <= found <= most:
+        raise StateError(f"{name}: expected 0 to {most}, got {found!r}")
+    return found
+
 
 def pack(values: Iterable[str | None]) -> dict[str, NDArray[Any]]:
     """Texts (or None) as two arrays, for a State.
@@ -192,8 +300,8 @@ def unpack(arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
     return out
 
 
-def distinct_texts(state: State) -> list[str]:
-    """The texts of a state that `pack` has made into arrays, if they are distinct.
+def texts(state: State, prefix: str = "", *, distinct: bool = False) -> list[str]:
+    """The texts that `pack` has made into arrays, whose names begin with `prefix`.
 
     Raises
     ------
@@ -202,14 +310,17 @@ def distinct_texts(state: State) -> list[str]:
 
     Examples
     --------
-    >>> distinct_texts(State({}, pack(["b", "a"])))
+    >>> texts(State({}, pack(["b", "a"])))
     ['b', 'a']
     """
-    lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
-    if (lengths < 0).any() or int(lengths.sum()) != data.size:
-        raise StateError("expected the texts of the keys, got another number of bytes")
-    found = unpack({"lengths": lengths, "bytes": data})
-    texts = [text for text in found if text is not None]
-    if len(set(texts)) < len(texts):
-        raise StateError("expected distinct keys")
-    return texts
+    lengths, data = f"{prefix}lengths", f"{prefix}bytes"
+    table = {lengths: Saved(np.int64, ("texts",), 0, LONGEST), data: Saved(np.uint8, ("size",))}
+    whole = {"the bytes of all texts": lambda a: a[lengths].sum() == a[data].size}
+    found = state.read(table, whole)
+    try:
+        out = [str(text) for text in unpack({"lengths": found[lengths], "bytes": found[data]})]
+    except UnicodeDecodeError as error:
+        raise StateError(f"array {data!r}: expected texts as UTF-8: {error.reason}") from None
+    if distinct and len({*out}) < len(out):
+        raise StateError(f"array {data!r}: expected distinct texts, got one twice")
+    return out

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.rows import Floats, Rows, are_notes
-from stream.data.state import State, pack, unpack
+from stream.data.state import Saved, State, pack, unpack
 from stream.errors import StateError
 
 __all__ = ["loaded", "stored"]
@@ -45,10 +45,8 @@ def loaded(state: State, n: int, like: Rows) -> Rows:
     StateError
         The arrays are damaged or have other columns.
     """
-    numeric = state.array("numeric", np.float64, 2)
-    shape = (n, like.numeric.shape[1])
-    if numeric.shape != shape:
-        raise StateError(f"saved rows: expected shape {shape}, got {numeric.shape}")
+    table = {"numeric": Saved(np.float64, (n, like.numeric.shape[1]))}
+    numeric = state.read(table)["numeric"]
     columns = {}
     for name, cells in (("categorical", like.categorical), ("text", like.text)):
         strings = unpack({k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.data.block import Floats
 from stream.data.parameters import shown
 from stream.data.schema import Label
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.decision import _kernels
 from stream.decision._kernels import (
     ABOVE,
@@ -296,19 +296,16 @@ class FalsePositiveBudget:
             )
         except (KeyError, SchemaError) as error:
             raise StateError(f"the state of this budget is damaged: {error!r}") from None
-        recent, sums = state.array("recent", np.int64, 1), state.array("sums", np.int64, 1)
-        place = int(sums[PLACE]) if sums.size == SUMS else -1
-        if (
-            recent.size != out._recent.size
-            or not 0 <= place <= CANDIDATES.size
-            or ((recent < -1) | (recent >= CANDIDATES.size)).any()
-            or not 0 <= sums[NEXT] < recent.size
-        ):
+        table = {
+            "recent": Saved(np.int64, (out._recent.size,), -1, CANDIDATES.size - 1),
+            "sums": Saved(np.int64, (SUMS,)),
+        }
+        recent, sums = state.read(table).values()
+        counts, place = np.bincount(recent[recent >= 0], minlength=CANDIDATES.size), sums[PLACE]
+        within = 0 <= place <= CANDIDATES.size and 0 <= sums[NEXT] < recent.size
+        if not within or (counts.sum(), counts[place:].sum()) != (sums[KEPT], sums[ABOVE]):
             raise StateError("the state of this budget is damaged: its counts do not fit")
-        counts = np.bincount(recent[recent >= 0], minlength=CANDIDATES.size)
-        if counts.sum() != sums[KEPT] or counts[place:].sum() != sums[ABOVE]:
-            raise StateError("the state of this budget is damaged: its counts do not fit")
-        out._recent, out._counts, out._sums = recent.copy(), counts, sums.copy()
+        out._recent, out._counts, out._sums = recent, counts, sums
         return out
 
 

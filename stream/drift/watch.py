@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block, Floats, Rows
 from stream.data.schema import Label
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.stored import loaded, stored
 from stream.drift.monitor import Alarm, Monitors
 from stream.drift.rule import Action, DriftRule
@@ -119,10 +119,12 @@ class Recent:
         StateError
             The state is damaged or has other columns.
         """
-        y, w = state.array("y", np.int64, 1), state.array("w", np.float64, 1)
+        integers, numbers = (Saved(kind, ("records",)) for kind in (np.int64, np.float64))
+        table = {"y": integers, "w": numbers, "number": integers}
+        y, w, number = state.read(table).values()
         self.clear()
         self.learn(loaded(state, y.size, self._rows), y, w)
-        self._number[: y.size] = state.array("number", np.int64, 1)
+        self._number[: y.size] = number
         self._learned = state.header["learned"]
 
 

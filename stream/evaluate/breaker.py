@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State, count_in
 
 __all__ = ["Breaker"]
 
@@ -93,10 +92,7 @@ class Breaker:
         StateError
             The state is damaged.
         """
-        ring = state.array("ring", np.uint8, 1)
-        at = state.header["at"]
-        if ring.size != LAST or not 0 <= at < LAST:
-            raise StateError(f"expected a window of {LAST} records, got {ring.size} at {at}")
-        self._ring, self._at = bytearray(ring.tobytes()), at
+        ring = state.read({"ring": Saved(np.uint8, (LAST,))})["ring"]
+        self._ring, self._at = bytearray(ring.tobytes()), count_in(state.header, "at", LAST - 1)
         self.open = state.header["open"]
         self.dead = sum(self._ring)

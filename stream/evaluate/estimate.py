@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Floats
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.evaluate.pending import LabelledPredictions
 from stream.join.steps import RowChanges
 from stream.learner.base import Predictions
@@ -185,7 +185,7 @@ class AccuracyEstimate:
         header = state.header
         self._sum, self._waiting, self._at = header["sum"], header["waiting"], header["at"]
         self._judged = list(header["judged"])
-        self._ring = state.array("ring", np.int64, 2)
+        self._ring = state.read({"ring": Saved(np.int64, self._ring.shape)})["ring"]
 
 
 def _sure(predicted: Codes, proba: Floats) -> tuple[Codes, Floats]:

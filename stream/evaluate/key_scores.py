@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import PREDICT, Floats
-from stream.data.state import State, distinct_texts, pack
+from stream.data.state import FINITE, Rules, Saved, State, pack, texts
 from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
@@ -347,20 +347,22 @@ class KeyScores:
         StateError
             The state is damaged, or of another field.
         """
-        header = state.header
-        sums, counts = state.array("sums", np.float64, 2), state.array("counts", np.int64, 2)
-        names = distinct_texts(state)
-        if sums.shape != (len(names), SUMS) or counts.shape != (len(names), COUNTS):
-            raise StateError(f"expected the scores of {len(names)} keys, got {sums.shape}")
+        header, names = state.header, texts(state, distinct=True)
         if header["per"] != self.per or len(names) > MOST_SCORED:
             raise StateError(f"expected the scores of at most {MOST_SCORED} keys of {self.per!r}")
-        weights = np.delete(sums, 2, axis=1)
-        if not np.isfinite(sums).all() or not ((weights >= 0.0).all() and (sums[:, 0] > 0.0).all()):
-            raise StateError("expected finite sums of scores and positive weights, got others")
-        if (counts < 0).any() or (counts[:, 0] == 0).any():
-            raise StateError("expected counts of scored records, got others")
+        least = np.zeros(SUMS)
+        least[2] = -FINITE
+        table = {
+            "sums": Saved(np.float64, (len(names), SUMS), least),
+            "counts": Saved(np.int64, (len(names), COUNTS), 0),
+        }
+        rules: Rules = {
+            "weights above 0": lambda a: a["sums"][:, 0] > 0.0,
+            "scored records": lambda a: a["counts"][:, 0] > 0,
+        }
+        sums, counts = state.read(table, rules).values()
         self._scored, self.forgotten = header["scored"], header["forgotten"]
-        self._begin(names, sums.copy(), counts.copy())
+        self._begin(names, sums, counts)
 
 
 def compile_key_scores() -> None:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from stream.data.block import LEARN, Block, Floats, Rows
 from stream.data.memory import SHRINKS, ResizableArray
 from stream.data.row_store import ObjectPieces, RowStore
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.stored import loaded, stored
-from stream.errors import StateError
 from stream.evaluate.quality import BaselinePredictions
 from stream.learner.base import Predictions
 
@@ -210,16 +209,14 @@ class PendingRows:
             A value is not a probability, so the state is damaged.
         """
         rows = loaded(state, index.size, self.rows.like)
-        predicted, proba = (
-            state.array("predicted", np.int64, 2),
-            state.array("proba", np.float64, 2),
-        )
-        prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
-        for name, shares in (("proba", proba), ("prior", prior)):
-            if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():
-                raise StateError(
-                    f"array {name!r}: expected probabilities from 0 to 1, got other values"
-                )
+        shares = Saved(np.float64, (index.size, "classes"), 0.0, 1.0 + SLACK)
+        table = {
+            "predicted": Saved(np.int64, (index.size, "predictions")),
+            "proba": shares,
+            "prior": shares,
+            "squares": Saved(np.float64, (index.size,)),
+        }
+        predicted, proba, prior, squares = state.read(table).values()
         self.put(
             slots,
             index,

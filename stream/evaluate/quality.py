@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from stream.data.block import PREDICT_THEN_LEARN, Floats
 from stream.data.schema import Label
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State, count_in
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.scores import BASELINES, BINS, PredictionTable, Scores, Tally
 from stream.learner.base import Predictions
@@ -40,6 +39,25 @@ LAST = 1000
 MOST = 10_000  # largest window: `Scores.roc_auc` sorts it in a few milliseconds
 FADING_FACTOR = 0.999
 RANKED = 32  # classes whose posteriors are kept over the window
+
+# The arrays of a state.
+SAVED = {
+    "counts": Saved(np.int64, ("learned",)),
+    "memory": Saved(np.float64, (4,)),
+    "sums": Saved(np.float64, (6, 2)),
+    "confusion": Saved(np.float64, ("classes", "classes", 2)),
+    "baselines": Saved(np.float64, (2, "and none", 2, 2)),
+    "calibration": Saved(np.float64, (BINS, 2, 2, 2)),
+    "codes": Saved(np.int32, (4, "scored")),
+    "told": Saved(np.float64, (5, "scored")),
+    "posterior": Saved(np.float64, ("scored", "ranked")),
+}
+RULES: Rules = {
+    "baselines of the classes": lambda a: a["baselines"].shape[1] == len(a["confusion"]) + 1,
+    "posteriors of the classes": lambda a: (
+        a["posterior"].shape[1] == min(len(a["confusion"]), RANKED)
+    ),
+}
 
 
 def windows(last: int = LAST) -> tuple[str, str, str]:
@@ -365,30 +383,11 @@ class Quality:
         StateError
             The state is damaged.
         """
-        self._at, self.unscored = state.header["at"], state.header["unscored"]
-        self._counts = state.array("counts", np.int64, 1)
-        self._memory = state.array("memory", np.float64, 1)
-        self._confusion = state.array("confusion", np.float64, 3)
-        self._baselines = state.array("baselines", np.float64, 4)
-        self._calibration = state.array("calibration", np.float64, 4)
-        self._sums = state.array("sums", np.float64, 2)
-        self._codes = state.array("codes", np.int32, 2)
-        self._measures = state.array("told", np.float64, 2)
-        self._posterior = state.array("posterior", np.float64, 2)
+        found = state.read(SAVED, RULES).values()
+        self._counts, self._memory, self._sums, self._confusion, self._baselines, *of_rows = found
+        self._calibration, self._codes, self._measures, self._posterior = of_rows
         self._filled, self._viewed = len(self._posterior), False
-        n = len(self._confusion)
-        shapes = {
-            "confusion": (self._confusion.shape, (n, n, 2)),
-            "baselines": (self._baselines.shape, (2, n + 1, 2, 2)),
-            "calibration": (self._calibration.shape, (BINS, 2, 2, 2)),
-            "codes": (self._codes.shape, (4, self._filled)),
-            "told": (self._measures.shape, (5, self._filled)),
-            "posterior": (self._posterior.shape, (self._filled, min(n, RANKED))),
-        }
-        for name, (came, expected) in shapes.items():
-            if came != expected:
-                raise StateError(f"array {name!r}: expected shape {expected}, got {came}")
-        if not 0 <= self._at <= self._filled:
-            raise StateError(f"at: expected 0 to {self._filled}, got {self._at}")
+        self._at = count_in(state.header, "at", self._filled)
+        self.unscored = state.header["unscored"]
         if self._filled == self.window:  # a larger saved window left room after them
             self._at %= self.window

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Label
-from stream.data.state import State, pack, unpack
-from stream.errors import SchemaError, StateError
+from stream.data.state import Rules, Saved, State, pack, texts
+from stream.errors import SchemaError
 
 __all__ = [
     "LONGEST_REPORTER",
@@ -315,8 +315,8 @@ class Reporters:
         }
         every, cast = list(self), list(chain.from_iterable(votes.values()))
         arrays: dict[str, NDArray[Any]] = {}
-        for name, texts in (("name", (one.name for one in every)), ("id", votes)):
-            arrays |= {f"{name}_{k}": v for k, v in pack(texts).items()}
+        for name, some in (("name", (one.name for one in every)), ("id", votes)):
+            arrays |= {f"{name}_{k}": v for k, v in pack(some).items()}
         for names, kind in ((COUNTS, np.int64), (SUMS, np.float64)):
             for name in names:
                 arrays[name] = np.array([getattr(one, name) for one in every], dtype=kind)
@@ -334,11 +334,10 @@ class Reporters:
             The state is damaged.
         """
         header = state.header
-        columns = [state.array(name, np.int64, 1).tolist() for name in COUNTS]
-        columns += [state.array(name, np.float64, 1).tolist() for name in SUMS]
-        names = _texts(state, "name")
-        if {len(column) for column in columns} != {len(names)}:
-            raise StateError("the table of reporters is damaged")
+        names = texts(state, "name_")
+        table = dict.fromkeys(COUNTS, Saved(np.int64, (len(names),)))
+        table |= dict.fromkeys(SUMS, Saved(np.float64, (len(names),)))
+        columns = [column.tolist() for column in state.read(table).values()]
         self._unjudged, self._judged, self._by_number = OrderedDict(), OrderedDict(), {}
         split = len(names) - header["judged"]
         for i, (name, values) in enumerate(zip(names, zip(*columns, strict=True), strict=True)):
@@ -356,24 +355,17 @@ def _rank(reporter: Reporter) -> tuple[int, int]:
     return reporter.labels, -reporter.number
 
 
-def _texts(state: State, name: str) -> list[str]:
-    found = unpack({k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")})
-    texts = [text for text in found if text is not None]
-    if len(texts) != len(found):
-        raise StateError(f"the {name}s of reporters are damaged")
-    return texts
-
-
 def _votes(state: State) -> dict[str, Votes]:
-    counts, ids = state.array("votes", np.int64, 1).tolist(), _texts(state, "id")
-    columns = (
-        state.array("vote_number", np.int64, 1).tolist(),
-        state.array("vote_mark", np.int64, 1).tolist(),
-        state.array("vote_weight", np.float64, 1).tolist(),
-    )
+    ids = texts(state, "id_")
+    table = {
+        "votes": Saved(np.int64, (len(ids),), 0, MOST_VOTES),
+        "vote_number": Saved(np.int64, ("votes",)),
+        "vote_mark": Saved(np.int64, ("votes",)),
+        "vote_weight": Saved(np.float64, ("votes",)),
+    }
+    whole: Rules = {"the votes of all ids": lambda a: a["votes"].sum() == a["vote_mark"].size}
+    counts, *columns = (column.tolist() for column in state.read(table, whole).values())
     cast = [Vote(*each) for each in zip(*columns, strict=True)]
-    if len(ids) != len(counts) or sum(counts) != len(cast) or min(counts, default=0) < 0:
-        raise StateError("the votes of reporters are damaged")
     out, at = dict[str, Votes](), 0
     for id_, count in zip(ids, counts, strict=True):
         out[id_] = tuple(cast[at : at + count])

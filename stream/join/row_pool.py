@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.errors import StateError
 from stream.join._kernels.ids import FREE_SLOTS, ROW_BYTES, SLOTS
 from stream.join.table import IdTable
@@ -67,9 +67,10 @@ class RowPool:
         StateError
             They are damaged.
         """
-        free, sizes = state.array("free", np.int64, 1), state.array("sizes", np.int64, 2)
+        table = {"free": Saved(np.int64, ("free",)), "sizes": Saved(np.int64, ("rows", 2))}
+        free, sizes = state.read(table).values()
         used = np.concatenate((free, kept))
-        if sizes.size and not np.isin(sizes[:, 0], kept).all():
+        if not np.isin(sizes[:, 0], kept).all():
             raise StateError("the sizes of rows are damaged")
         if np.unique(used).size != used.size or ((used < 0) | (used >= count)).any():
             raise StateError("the slots of rows are damaged")
@@ -78,6 +79,5 @@ class RowPool:
         t.counts[SLOTS], t.counts[FREE_SLOTS] = count, free.size
         t.free[: free.size] = free
         t.sizes[:count] = 0
-        if sizes.size:
-            t.sizes[sizes[:, 0]] = sizes[:, 1]
+        t.sizes[sizes[:, 0]] = sizes[:, 1]
         t.counts[ROW_BYTES] = int(t.sizes[:count].sum())

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Label, text_bytes
-from stream.data.state import State
+from stream.data.state import LONGEST, Rules, Saved, State
 from stream.errors import StateError
 from stream.join._kernels import ids as id_kernels
 from stream.join._kernels.ids import (
@@ -401,13 +402,15 @@ class JoinState:
 
     def _load_ids(self, state: State, name: str) -> NDArray[np.int64]:
         """The entries of the saved ids of a kind, with their times and the bytes of the ids."""
-        lengths = state.array(f"{name}_lengths", np.int64, 1)
-        data = state.array(f"{name}_bytes", np.uint8, 1)
-        times = state.array(f"{name}_time", np.int64, 1)
-        entries = None
-        if not (lengths < 0).any() and int(lengths.sum()) == data.size:
-            entries = self.table.insert_all(data, lengths, KINDS[name])
-        if entries is None or times.size != entries.size:
+        table = {
+            f"{name}_lengths": Saved(np.int64, (name,), 0, LONGEST),
+            f"{name}_bytes": Saved(np.uint8, ("bytes",)),
+            f"{name}_time": Saved(np.int64, (name,)),
+        }
+        whole: Rules = {f"the ids of {name!r}": partial(_whole, f"{name}_lengths", f"{name}_bytes")}
+        lengths, data, times = state.read(table, whole).values()
+        entries = self.table.insert_all(data, lengths, KINDS[name])
+        if entries is None:
             raise StateError(f"the ids of {name!r} are damaged")
         arrays = self.table.arrays
         arrays.values[entries, TIME], arrays.values[entries, LEARNED] = times, 0
@@ -420,15 +423,13 @@ class JoinState:
 
     def _load_waiting(self, state: State) -> None:
         entries = self._load_ids(state, "waiting")
-        slots = _column(state, "waiting_slot", np.int64, entries.size)
-        if (slots < 0).any():
-            raise StateError("the slots of rows are damaged")
+        slots = _column(state, "waiting_slot", Saved(np.int64, (entries.size,), 0))
         self.table.arrays.links[entries, SLOT] = slots
         if self.after is None:
             return
         # What is older was heard before the state was saved.
         values = self.table.arrays.values
-        flagged = _column(state, "waiting_flagged", np.bool_, entries.size)
+        flagged = _column(state, "waiting_flagged", Saved(np.bool_, (entries.size,)))
         values[entries, LEARNED] = np.where(flagged, IS_FLAGGED, NOT_HEARD)
         heard = values[entries, TIME] < self.time - self.after
         values[entries[heard], LEARNED] = HEARD
@@ -437,7 +438,8 @@ class JoinState:
 
     def _load_early(self, state: State, labels: Sequence[Label]) -> None:
         entries = self._load_ids(state, "early")
-        self.table.arrays.weights[entries] = _column(state, "early_w", np.float64, entries.size)
+        weights = Saved(np.float64, (entries.size,))
+        self.table.arrays.weights[entries] = _column(state, "early_w", weights)
         origins = _origins(state)
         if not len(labels) == len(origins) == entries.size:
             raise StateError("the early labels are damaged")
@@ -446,10 +448,13 @@ class JoinState:
     def _load_settled(self, state: State, *, corrections: bool) -> None:
         entries, arrays = self._load_ids(state, "settled"), self.table.arrays
         if corrections:
-            slots = _column(state, "settled_slot", np.int64, entries.size)
+            table = {
+                "settled_slot": Saved(np.int64, (entries.size,)),
+                "settled_w": Saved(np.float64, (entries.size,)),
+                "settled_learned": Saved(np.int64, (entries.size,)),
+            }
+            slots, arrays.weights[entries], learned = state.read(table).values()
             arrays.links[entries, SLOT] = np.maximum(slots, -1)
-            arrays.weights[entries] = _column(state, "settled_w", np.float64, entries.size)
-            learned = _column(state, "settled_learned", np.int64, entries.size)
             arrays.values[entries, LEARNED] = learned
         labels, values = state.header["settled_labels"], self.labels.learned.values
         if len(labels) != entries.size:
@@ -478,17 +483,22 @@ class JoinState:
 KINDS = {"waiting": WAITING, "early": EARLY, "settled": SETTLED}
 
 
-def _column(state: State, name: str, dtype: Any, size: int) -> NDArray[Any]:
-    column = state.array(name, dtype, 1)
-    if column.size != size:
-        raise StateError(f"array {name!r}: expected {size} values, got {column.size}")
-    return column
+def _column(state: State, name: str, saved: Saved) -> NDArray[Any]:
+    return state.read({name: saved})[name]
+
+
+def _whole(sizes: str, data: str, found: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether there are as many bytes as the sizes say."""
+    return int(found[sizes].sum()) == found[data].size
 
 
 def _origins(state: State) -> list[bytes]:
-    sizes = state.array("early_origin_sizes", np.int64, 1)
-    raw = state.array("early_origin_bytes", np.uint8, 1).tobytes()
-    if (sizes < 0).any() or int(sizes.sum()) != len(raw):
-        raise StateError("the records of early labels are damaged")
-    ends = np.cumsum(sizes).tolist()
+    sizes_of, bytes_of = "early_origin_sizes", "early_origin_bytes"
+    table = {
+        sizes_of: Saved(np.int64, ("records",), 0, LONGEST),
+        bytes_of: Saved(np.uint8, ("bytes",)),
+    }
+    whole: Rules = {"the records of early labels": partial(_whole, sizes_of, bytes_of)}
+    sizes, data = state.read(table, whole).values()
+    raw, ends = data.tobytes(), np.cumsum(sizes).tolist()
     return [raw[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]

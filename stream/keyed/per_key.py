@@ -17,7 +17,7 @@ from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.parameters import flag, number, shown, whole
 from stream.data.rows import conflicts
 from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
-from stream.data.state import State, distinct_texts, pack
+from stream.data.state import State, count_in, pack, texts
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.keyed._kernels import slots as kernels
 from stream.keyed.residents import KeyRows, KeyStore, Residents, all_in_memory
@@ -500,10 +500,8 @@ class PerKeyNB(Additive):
         return State.join(parts)
 
     def _restore(self, state: State) -> None:
-        keys, refused = state.nested("keys"), state.nested("keys").header["refused"]
-        if type(refused) is not int or refused < 0:
-            raise StateError("expected the number of rejected keys")
-        names = self._names_in(keys)
+        keys = state.nested("keys")
+        refused, names = count_in(keys.header, "refused"), self._names_in(keys)
         self._keys = self._keys.renewed(names, refused)
         self._numbers = restored(self._numbers, state.nested("numbers"))
         self._categories.restore(state.nested("categories"))
@@ -522,7 +520,7 @@ class PerKeyNB(Additive):
 
     def _names_in(self, keys: State) -> list[str]:
         """The names of the keys in memory."""
-        names = distinct_texts(keys)
+        names = texts(keys, distinct=True)
         if len(names) > self._keys.bound:
             raise StateError(
                 f"it has models of {len(names):,} keys, and there is room for "
@@ -532,9 +530,8 @@ class PerKeyNB(Additive):
 
     def _restore_stored(self, stored: Mapping[str, Any], refused: int) -> None:
         """Take over the rows of keys that are in the store, or read all of them."""
-        point, known, entries = stored["point"], stored["known"], stored["entries"]
-        if not 0 <= known <= self.max_keys or not 0 <= entries <= MOST_KEYS:
-            raise StateError("expected a number of keys, and of their values")
+        point, known = stored["point"], count_in(stored, "known", self.max_keys)
+        entries = count_in(stored, "entries", MOST_KEYS)
         if self._residents is not None:
             self._residents.restore(point, known, refused)
             self._table.entries.used[2] = entries

@@ -5,16 +5,12 @@ Rule: spare room is filled with zeros, and no result depends on its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Floats
-from stream.data.state import State
+from stream.data.state import FINITE, Rules, Saved, State, count_in
 from stream.data.tables import grown, padded
-from stream.errors import StateError
 from stream.keyed._kernels import slots as kernels
 from stream.keyed._kernels.slots import Entries, Slots, Strengths
 
@@ -187,33 +183,30 @@ class KeyTable:
             It is damaged.
         """
         categories = sizes.size
-        shapes = {
-            "weight": (slots, classes),
-            "anchor": (slots, numbers),
-            "moments": (slots, numbers, classes, 3),
-            "seen": (slots, categories, classes),
-            "evidence": (GRID + 2,),
-            "numbers": (numbers, GRID),
-            "categories": (categories, GRID),
-            "prior": (1, GRID),
+        table = {
+            "weight": Saved(np.float64, (slots, classes), 0.0),
+            "anchor": Saved(np.float64, (slots, numbers), -FINITE),
+            # Of weight, mean and sum of squares, the mean has any sign.
+            "moments": Saved(np.float64, (slots, numbers, classes, 3), np.array([0, -FINITE, 0])),
+            "seen": Saved(np.float64, (slots, categories, classes), 0.0),
+            "evidence": Saved(np.float64, (GRID + 2,), -FINITE),
+            "numbers": Saved(np.float64, (numbers, GRID), -FINITE),
+            "categories": Saved(np.float64, (categories, GRID), -FINITE),
+            "prior": Saved(np.float64, (1, GRID), -FINITE),
+            "values": Saved(np.int64, (categories,), 0, sizes),
+            "records": Saved(np.int64, (1,), 0, MOST_RECORDS - 1),
+            "tag": Saved(np.int64, ("entries",)),
+            "counts": Saved(np.float64, ("entries", classes), 0.0),
         }
-        floats = {name: _finite(state, name, shape) for name, shape in shapes.items()}
-        values, records = (state.array(name, np.int64, 1) for name in ("values", "records"))
-        tag, counts = state.array("tag", np.int64, 1), state.array("counts", np.float64, 2)
-        if values.shape != (categories,) or records.shape != (1,):
-            raise StateError(f"expected the values of {categories} features, got another number")
-        if not 0 <= int(records[0]) < MOST_RECORDS:
-            raise StateError(f"expected the number of learned records, got {int(records[0])}")
-        if ((values < 0) | (values > sizes)).any():
-            raise StateError("expected at most as many learned values as there are, got more")
-        if counts.shape != (tag.size, classes) or not ((counts >= 0.0) & (counts < np.inf)).all():
-            raise StateError(f"expected counts of {tag.size} entries in {classes} classes")
-        _check_tags(tag, slots, sizes)
+        rules: Rules = {
+            "distinct entries of known keys and values": lambda a: _are_tags(a["tag"], slots, sizes)
+        }
+        found, refused = state.read(table, rules), count_in(state.header, "refused")
+        tag, counts = found.pop("tag"), found.pop("counts")
         self.known = slots
-        self.slots = Slots._make([*(floats[name] for name in Slots._fields[:-1]), values])
-        fits = [floats[name] for name in Strengths._fields[:-1]]
-        self.strengths = Strengths._make([*fits, records])
-        used = np.array([tag.size, _refused(state.header), 0], dtype=np.int64)
+        self.slots = Slots._make(found[name] for name in Slots._fields)
+        self.strengths = Strengths._make(found[name] for name in Strengths._fields)
+        used = np.array([tag.size, refused, 0], dtype=np.int64)
         self.entries = Entries(tag, counts, _places(tag.size), used)
         kernels.place_from(0, self.entries)
 
@@ -224,30 +217,10 @@ def _places(entries: int) -> NDArray[np.int32]:
     return np.zeros(size, dtype=np.int32)
 
 
-def _finite(state: State, name: str, shape: tuple[int, ...]) -> Floats:
-    array = state.array(name, np.float64, len(shape))
-    if array.shape != shape:
-        raise StateError(f"array {name!r}: expected the shape {shape}, got {array.shape}")
-    if not np.isfinite(array).all():
-        raise StateError(f"array {name!r} has non-finite values")
-    weights = array[..., ::2] if name == "moments" else array
-    if name in ("weight", "seen", "moments") and not (weights >= 0.0).all():
-        raise StateError(f"array {name!r} has negative weights")
-    return array
-
-
-def _check_tags(tag: Ints, slots: int, sizes: Ints) -> None:
-    """StateError: a tag of no slot, feature or value, or one that is there twice."""
+def _are_tags(tag: Ints, slots: int, sizes: Ints) -> bool:
+    """Whether each is of a slot, feature and value, and none is there twice."""
     value = tag & ((1 << kernels.VALUE_BITS) - 1)
     feature = (tag >> kernels.VALUE_BITS) & ((1 << kernels.FEATURE_BITS) - 1)
     slot = tag >> (kernels.VALUE_BITS + kernels.FEATURE_BITS)
-    sound = (slot >= 0) & (slot < slots) & (feature < sizes.size)
-    if not sound.all() or not (value < sizes[feature]).all() or np.unique(tag).size < tag.size:
-        raise StateError("expected distinct entries of known keys and values, got others")
-
-
-def _refused(header: Mapping[str, Any]) -> int:
-    refused = header["refused"]
-    if type(refused) is not int or refused < 0:
-        raise StateError(f"expected the number of refused entries, got {refused!r}")
-    return refused
+    known = bool(((slot >= 0) & (slot < slots) & (feature < sizes.size)).all())
+    return known and bool((value < sizes[feature]).all()) and np.unique(tag).size == tag.size

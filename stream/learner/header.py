@@ -9,6 +9,7 @@ import numpy as np
 
 from stream.data.parameters import shown
 from stream.data.schema import Label, plain_label
+from stream.data.state import count_in
 from stream.errors import InvalidRecordError, StateError
 
 __all__ = ["labels_of", "plain", "refused_of", "without_refusals"]
@@ -39,10 +40,7 @@ def without_refusals(header: Mapping[str, Any]) -> dict[str, Any]:
 
 def refused_of(header: Mapping[str, Any]) -> int:
     """How many classes were rejected, by a state's header."""
-    refused = header.get("classes_refused", 0)
-    if type(refused) is not int or refused < 0:
-        raise StateError(f"expected the number of rejected classes, got {refused!r}")
-    return refused
+    return count_in(header, "classes_refused", absent=0)
 
 
 def plain(value: Any) -> Any:

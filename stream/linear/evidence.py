@@ -6,15 +6,15 @@ so that it depends only on what was learned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State
+from stream.data.tables import padded
 from stream.linear._kernels import evidence as kernels
 from stream.linear._kernels import lessons
 from stream.linear._kernels.evidence import HEAVIEST, LARGEST_UNIT, MEMORIES, Evidence
@@ -279,33 +279,9 @@ def restored(state: State, classes: int) -> Evidence:
         The state is damaged.
     """
     classes = max(classes, TWO)
-    k = columns(classes)
-    key = state.array("key", np.uint32, 1)
+    found = state.read(_saved(classes), {"at most as many features as there is room for": _fit})
+    key, cell = found.pop("key"), found.pop("cell")
     n = key.size
-    if n and not (key[0] > 0 and (key[1:] > key[:-1]).all()):
-        raise StateError("array 'key': expected rising numbers above 0, got others")
-    if n > room(MOST):
-        raise StateError(f"expected at most {room(MOST)} features, got {n}")
-    shapes: dict[str, tuple[int, ...]] = {"totals": (MEMORIES, classes), "bias": (VIEWS, k)}
-    shapes |= dict.fromkeys(("unit", "losses"), (MEMORIES,)) | {"surprise": (2,)}
-    shapes |= dict.fromkeys(BY_COLUMN, (k,)) | dict.fromkeys(OF_VIEWS, (VIEWS,))
-    found: dict[str, NDArray[Any]] = {}
-    for name, shape in shapes.items():
-        found[name] = _checked(state.array(name, np.float64, len(shape)), name, shape)
-    cell = _checked(state.array("cell", np.float32, 2), "cell", (n, width(classes)))
-    signed = np.s_[MEMORIES * classes :: 2]
-    if (np.abs(cell[:, signed]) > FARTHEST).any() or (np.delete(cell, signed, 1) < 0).any():
-        raise StateError("array 'cell': expected counts and squares of at least 0")
-    for name in ("totals", "slope", "slope_squares", "final_squares", "losses", "surprise"):
-        if (found[name] < 0).any():
-            raise StateError(f"array {name!r}: expected numbers of at least 0")
-    unit = found["unit"]
-    if (found["slope"] > HEAVIEST).any() or not ((unit >= 1.0) & (unit <= LARGEST_UNIT)).all():
-        raise StateError("expected the weights of views and the unit within their bounds")
-    for name in (*COUNTS, "noted"):
-        found[name] = state.array(name, np.int64, 1)
-        if found[name].shape != (1,) or found[name][0] < 0:
-            raise StateError(f"array {name!r}: expected one count of at least 0")
     found |= _restored_notes(state, int(found["noted"][0]), classes)
     places = FEWEST
     while room(places) < n:
@@ -314,24 +290,37 @@ def restored(state: State, classes: int) -> Evidence:
     return _filled(out, places, key, cell)
 
 
+def _saved(classes: int) -> dict[str, Saved]:
+    """What the arrays of a state must be, without those of the notes."""
+    k = columns(classes)
+    shapes: dict[str, tuple[int, ...]] = {"totals": (MEMORIES, classes), "bias": (VIEWS, k)}
+    shapes |= dict.fromkeys(("unit", "losses"), (MEMORIES,)) | {"surprise": (2,)}
+    shapes |= dict.fromkeys(BY_COLUMN, (k,)) | dict.fromkeys(OF_VIEWS, (VIEWS,))
+    low = dict.fromkeys(shapes, -HEAVY)
+    low |= dict.fromkeys(("slope", "slope_squares", "final_squares", "losses", "surprise"), 0.0)
+    low |= {"unit": 1.0, "totals": 0.0}
+    high = dict.fromkeys(shapes, HEAVY) | {"unit": LARGEST_UNIT, "slope": HEAVIEST}
+    table = {name: Saved(np.float64, shapes[name], low[name], high[name]) for name in shapes}
+    least, most = np.zeros(width(classes)), np.full(width(classes), HEAVY)
+    signed = np.s_[MEMORIES * classes :: 2]
+    least[signed], most[signed] = -FARTHEST, FARTHEST
+    table["key"] = Saved(np.uint32, ("features",), 1, rising=True)
+    table["cell"] = Saved(np.float32, ("features", width(classes)), least, most)
+    return table | dict.fromkeys((*COUNTS, "noted"), Saved(np.int64, (1,), 0))
+
+
+def _fit(found: Mapping[str, NDArray[Any]]) -> bool:
+    return found["key"].size <= room(MOST)
+
+
 def _restored_notes(state: State, made: int, classes: int) -> dict[str, NDArray[Any]]:
     """The arrays of the notes, of which `made` were ever made."""
-    used, out = min(made, NOTES), {"note_key": np.zeros(NOTES, dtype=np.int64)}
-    key = state.array("note_key", np.int64, 1)
-    if key.size != used:
-        raise StateError(f"array 'note_key': expected {used} keys, got {key.size}")
-    out["note_key"][:used] = key
-    for name, shape in _notes(classes).items():
-        given = state.array(name, np.float32, 1 + len(shape))
-        out[name] = np.zeros((NOTES, *shape), dtype=np.float32)
-        out[name][:used] = _checked(given, name, (used, *shape))
-    return out
-
-
-def _checked(array: NDArray[Any], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    if array.shape != shape or not (np.abs(array) <= HEAVY).all():
-        raise StateError(f"array {name!r}: expected finite numbers of shape {shape}")
-    return array
+    used = min(made, NOTES)
+    table = {"note_key": Saved(np.int64, (used,))} | {
+        name: Saved(np.float32, (used, *shape), -HEAVY, HEAVY)
+        for name, shape in _notes(classes).items()
+    }
+    return {name: padded(a, (NOTES, *a.shape[1:])) for name, a in state.read(table).items()}
 
 
 def merged(

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from stream.data.block import Floats
 from stream.data.schema import BUCKETS
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.data.tables import columns_for, grown
-from stream.errors import StateError
 from stream.kernel._kernels import LARGEST_UNIT
 from stream.linear._kernels.logistic import Linear
+from stream.text import LEARNED_BUCKETS
 
 __all__ = ["empty", "exported", "merged", "restored", "spread", "widened", "with_slots"]
 
@@ -97,31 +97,17 @@ def restored(state: State, classes: int, numbers: int, naive: bool) -> Linear:
     StateError
         The state is damaged.
     """
-    learned = state.array("bucket", np.int64, 1)
+    shapes: dict[str, tuple[str | int, ...]] = dict.fromkeys(BY_CLASS, (classes,))
+    shapes |= dict.fromkeys(BY_NUMBER, (numbers,))
+    shapes |= dict.fromkeys(used(NUMBERS, naive), (numbers, classes))
+    shapes |= dict.fromkeys(used(INDICATORS, naive), ("tokens", classes))
+    table = {"bucket": LEARNED_BUCKETS, "unit": Saved(np.float64, (1,), 1.0, LARGEST_UNIT)}
+    for name, shape in shapes.items():
+        bounds = (-FARTHEST, FARTHEST) if name in SIGNED else (0.0, HEAVIEST)
+        table[name] = Saved(np.float64, shape, *bounds)
+    found = state.read(table | dict.fromkeys(COUNTS, Saved(np.int64, (1,), 0)))
+    learned = found.pop("bucket")
     d = learned.size
-    if d and not (learned[0] >= 0 and learned[-1] < BUCKETS and (np.diff(learned) > 0).all()):
-        raise StateError(f"expected rising buckets from 0 to {BUCKETS - 1}, got others")
-    found: dict[str, NDArray[Any]] = {}
-    for names, shape in (
-        (BY_CLASS, (classes,)),
-        (BY_NUMBER, (numbers,)),
-        (("unit",), (1,)),
-        (used(NUMBERS, naive), (numbers, classes)),
-        (used(INDICATORS, naive), (d, classes)),
-    ):
-        for name in names:
-            found[name] = array = state.array(name, np.float64, len(shape))
-            if array.shape != shape or not np.isfinite(array).all():
-                raise StateError(f"array {name!r}: expected finite numbers of shape {shape}")
-            low, high = (-FARTHEST, FARTHEST) if name in SIGNED else (0.0, HEAVIEST)
-            if ((array < low) | (array > high)).any():
-                raise StateError(f"array {name!r}: expected numbers from {low:g} to {high:g}")
-    for name in COUNTS:
-        found[name] = state.array(name, np.int64, 1)
-        if found[name].shape != (1,) or found[name][0] < 0:
-            raise StateError(f"array {name!r}: expected one count of at least 0")
-    if not 1.0 <= found["unit"][0] <= LARGEST_UNIT:
-        raise StateError(f"array 'unit': expected a number from 1 to {LARGEST_UNIT:g}")
     out = with_slots(empty()) if d else empty()
     out.slot[learned] = np.arange(1, d + 1)
     return out._replace(**found, size=np.array([d], dtype=np.int64))

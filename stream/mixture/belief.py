@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import PREDICT, Floats
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State, count_in
 from stream.mixture._kernels import weigh as kernels
+from stream.mixture._kernels.calibrate import FARTHEST, STEEPEST
 from stream.mixture._kernels.weigh import Belief
 
 __all__ = ["RATES", "Belief", "Rest", "equal", "restored", "weights"]
@@ -45,27 +45,44 @@ def restored(own: State, n: int, rates: Sequence[float] = RATES) -> Belief:
         They are not those of n experts, or do not sum to 1.
     """
     k = len(rates)
-    belief = Belief(
-        own.array("log_bank", np.float64, 1),
-        own.array("bank", np.float64, 2),
-        own.array("log_bayes", np.float64, 1),
-        own.array("shares", np.float64, 2),
-    )
-    if [a.shape for a in belief] != [(k,), (1, k), (n,), (k, n)]:
-        raise StateError(f"expected the weights of {n} experts, got other shapes")
-    for found, logs in ((belief.bank, belief.log_bank), (belief.shares, belief.log_bayes)):
-        # In this order, because exp would overflow. NaN fails a check.
-        if not (logs <= SLACK).all() or not _near(np.exp(logs), found[0]):
-            raise StateError("expected the logarithms of weights, got others")
-        if not (found >= 0.0).all() or not _near(found.sum(axis=1), 1.0):
-            raise StateError("expected weights that sum to 1, got others")
-    if not (belief.shares >= np.array(rates)[:, None] / n * (1.0 - SLACK)).all():
-        raise StateError("expected the shares that experts exchange, got less")
-    return belief
+    exchanged = np.array(rates)[:, None] / n * (1.0 - SLACK)
+    table = {
+        "log_bank": Saved(np.float64, (k,), -np.inf, SLACK),
+        "bank": Saved(np.float64, (1, k), 0.0),
+        "log_bayes": Saved(np.float64, (n,), -np.inf, SLACK),
+        "shares": Saved(np.float64, (k, n), exchanged),
+    }
+    rules: Rules = {
+        "the logarithms of the weights": lambda a: (
+            _near(np.exp(a["log_bank"]), a["bank"][0])
+            and _near(np.exp(a["log_bayes"]), a["shares"][0])
+        ),
+        "weights that sum to 1": lambda a: (
+            _near(a["bank"].sum(axis=1), 1.0) and _near(a["shares"].sum(axis=1), 1.0)
+        ),
+    }
+    return Belief(**own.read(table, rules))
 
 
 def _near(found: Floats, expected: Floats | float) -> bool:
     return bool((np.abs(found - expected) <= SLACK).all())
+
+
+def biased(slopes: int, classes: int, ends: int, *, hedged: bool = True) -> dict[str, Saved]:
+    """The slopes and biases in a state, and how often which prediction was right if it is hedged.
+    `CORRECT` is their rule."""
+    return {
+        "slope": Saved(np.float64, (slopes,), 0.0, STEEPEST),
+        "slope_squares": Saved(np.float64, (slopes,), 0.0),
+        "bias": Saved(np.float64, (classes,), -FARTHEST, FARTHEST),
+        "bias_squares": Saved(np.float64, (classes,), 0.0),
+        "right": Saved(np.float64, (ends, 2), 0.0, absent=None if hedged else 0.0),
+    }
+
+
+CORRECT: Rules = {
+    "at most all predictions to be right": lambda a: a["right"][:, 1] <= a["right"][:, 0]
+}
 
 
 PERIOD = 1000  # labels between two decisions
@@ -148,21 +165,16 @@ class Rest:
 
     def load_state(self, state: State) -> None:
         """StateError: the state is damaged."""
-        learned = state.header.get("learned")
-        until, pause = state.array("until", np.int64, 1), state.array("pause", np.int64, 1)
-        history, sums = state.array("history", np.int64, 1), state.array("sums", np.float64, 1)
-        n = self._until.size
-        if [a.shape for a in (until, pause, sums, history)] != [(n,), (n,), (n,), (KEPT,)]:
-            raise StateError(f"expected the rests of {n} experts, got other shapes")
-        if type(learned) is not int or not 0 <= learned < 2**62:
-            raise StateError(f"expected a number of learned labels, got {learned!r}")
-        longest = learned + LONGEST * PERIOD
-        rests = ((until >= 0) & (until <= longest) & (until % PERIOD == 0)).all()
-        if not rests or until[: self._always].any():
-            raise StateError("expected the ends of rests, got others")
-        if not ((pause >= 1) & (pause <= LONGEST)).all() or not (history >= 0).all():
-            raise StateError("expected periods of rest, got others")
-        if not ((sums >= 0) & (sums <= 2.0 * PERIOD)).all():
-            raise StateError("expected sums of weights, got others")
-        self._learned, self._until, self._pause = learned, until, pause
-        self._history, self.sums = history, sums
+        learned, n = count_in(state.header, "learned"), self._until.size
+        table = {
+            "until": Saved(np.int64, (n,), 0, learned + LONGEST * PERIOD),
+            "pause": Saved(np.int64, (n,), 1, LONGEST),
+            "history": Saved(np.int64, (KEPT,), 0),
+            "sums": Saved(np.float64, (n,), 0, 2.0 * PERIOD),
+        }
+        rules: Rules = {
+            "rests that end with a period": lambda a: a["until"] % PERIOD == 0,
+            "rests of experts that may rest": lambda a: a["until"][: self._always] == 0,
+        }
+        self._until, self._pause, self._history, self.sums = state.read(table, rules).values()
+        self._learned = learned

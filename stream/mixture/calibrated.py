@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from stream.data.block import Block
 from stream.data.parameters import flag, number
-from stream.data.state import State
-from stream.errors import SchemaError, StateError
+from stream.data.state import Saved, State
+from stream.errors import SchemaError
 from stream.learner.base import Predictions
 from stream.learner.registry import Facts, registered
 from stream.mixture._kernels import calibrate as kernels
-from stream.mixture._kernels.calibrate import ENDS, FARTHEST, STEEPEST, SlopesAndBiases
-from stream.mixture.belief import RATES, equal, restored, weights
+from stream.mixture._kernels.calibrate import ENDS, SlopesAndBiases
+from stream.mixture.belief import CORRECT, RATES, biased, equal, restored, weights
 from stream.mixture.composed import Composed, made, plain
 
 __all__ = ["Calibrated"]
@@ -199,24 +199,9 @@ class Calibrated(Composed):
 
     def _restore(self, state: State) -> None:
         own, classes = state.nested("own"), len(self._classes)
-        s = SlopesAndBiases(
-            own.array("slope", np.float64, 1),
-            own.array("slope_squares", np.float64, 1),
-            own.array("bias", np.float64, 1),
-            own.array("bias_squares", np.float64, 1),
-            own.array("bins", np.float64, 3),
-            own.array("right", np.float64, 2) if self.hedge else np.zeros((0, 2)),
-        )
-        shapes = [array.shape for array in s]
-        if shapes != [(4,), (4,), (classes,), (classes,), (2, BINS, 3), (self._ends, 2)]:
-            raise StateError(f"expected the biases of {classes} classes, got other shapes")
-        positive = all((array >= 0).all() for array in s if array is not s.bias)
-        if not positive or not all(np.isfinite(array).all() for array in s):
-            raise StateError("expected finite slopes and sums of at least 0, got others")
-        if (s.slope > STEEPEST).any() or (np.abs(s.bias) > FARTHEST).any():
-            raise StateError("expected slopes and biases within their bounds, got larger ones")
-        if (s.right[:, 1] > s.right[:, 0]).any():
-            raise StateError("expected at most all predictions to be right, got more")
+        table = biased(4, classes, self._ends, hedged=self.hedge)
+        table["bins"] = Saved(np.float64, (2, BINS, 3), 0.0)
+        s = SlopesAndBiases(**own.read(table, CORRECT))
         belief = restored(own, 3) if self.hedge else self._belief
         self._restore_parts(state)
         self._correction, self._belief = s, belief

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stream.data.block import Block, Rows, notes_of
 from stream.data.parameters import check_half_life
 from stream.data.schema import Kind, Label
-from stream.data.state import State
-from stream.errors import NotLearnedError, StateError
+from stream.data.state import Saved, State
+from stream.errors import NotLearnedError
 from stream.learner.base import Learner, Predictions
 from stream.mixture._kernels import guesses as kernels
 
@@ -93,14 +93,13 @@ class Guess(Learner):
         return State({}, {"counts": self._counts, "stays": self._stays, "last": self._last})
 
     def _restore(self, state: State) -> None:
-        counts, stays = state.array("counts", np.float64, 1), state.array("stays", np.float64, 1)
-        last, classes = state.array("last", np.int64, 1), len(self._classes)
-        if (counts.shape, stays.shape, last.shape) != ((classes,), (2,), (1,)):
-            raise StateError(f"expected the counts of {classes} classes, got other shapes")
-        numbers = np.concatenate((counts, stays))
-        if not ((numbers >= 0) & (numbers <= HEAVIEST)).all() or not -1 <= last[0] < classes:
-            raise StateError("expected counts of at least 0 and the code of a class, got others")
-        self._counts, self._stays, self._last = counts, stays, last
+        classes = len(self._classes)
+        table = {
+            "counts": Saved(np.float64, (classes,), 0, HEAVIEST),
+            "stays": Saved(np.float64, (2,), 0, HEAVIEST),
+            "last": Saved(np.int64, (1,), -1, classes - 1),
+        }
+        self._counts, self._stays, self._last = state.read(table).values()
 
 
 class ClassShares(Guess):

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from stream.data.block import Floats
 from stream.data.state import State
-from stream.errors import StateError
 from stream.learner.base import Predictions
 from stream.mixture._kernels import stack as kernels
-from stream.mixture._kernels.calibrate import ENDS, FARTHEST, STEEPEST
+from stream.mixture._kernels.calibrate import ENDS
 from stream.mixture._kernels.stack import THREE, Stacked
-from stream.mixture.belief import RATES, Belief, equal, restored
+from stream.mixture.belief import CORRECT, RATES, Belief, biased, equal, restored
 from stream.mixture.belief import weights as weights_of
 from stream.mixture.composed import PartPredictions
 
@@ -80,21 +79,6 @@ class Stack:
 
     def load_state(self, own: State, classes: int) -> None:
         """StateError: the state is damaged."""
-        n = self._learned.slope.size
-        s = Stacked(
-            own.array("slope", np.float64, 1),
-            own.array("slope_squares", np.float64, 1),
-            own.array("bias", np.float64, 1),
-            own.array("bias_squares", np.float64, 1),
-            own.array("right", np.float64, 2),
-        )
-        if [a.shape for a in s] != [(n,), (n,), (classes,), (classes,), (ENDS.size + 1, 2)]:
-            raise StateError(f"expected the biases of {classes} classes, got other shapes")
-        positive = all((array >= 0).all() for array in s if array is not s.bias)
-        if not positive or not all(np.isfinite(array).all() for array in s):
-            raise StateError("expected finite slopes and sums of at least 0, got others")
-        if (s.slope > STEEPEST).any() or (np.abs(s.bias) > FARTHEST).any():
-            raise StateError("expected slopes and biases within their bounds, got larger ones")
-        if (s.right[:, 1] > s.right[:, 0]).any():
-            raise StateError("expected at most all predictions to be right, got more")
-        self._belief, self._learned = restored(own, THREE, OWN_RATES), s
+        table = biased(self._learned.slope.size, classes, ENDS.size + 1)
+        learned = Stacked(**own.read(table, CORRECT))
+        self._belief, self._learned = restored(own, THREE, OWN_RATES), learned

@@ -14,7 +14,7 @@ import numpy as np
 from stream.data.block import Floats
 from stream.data.rows import Objects
 from stream.data.schema import PER_NAME, text_bytes
-from stream.data.state import State, pack, unpack
+from stream.data.state import State, pack, texts
 from stream.errors import StateError
 from stream.neighbors._kernels.window import Ints
 
@@ -80,19 +80,10 @@ class CategoryCodes:
     @classmethod
     def restored(cls, cells: Floats, state: State) -> CategoryCodes:
         """The table for cells made by `export`. StateError: the state is damaged."""
-        lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
-        if (lengths < 0).any() or int(lengths.sum()) != data.size:
-            raise StateError("expected the categories of the window, got another number of bytes")
+        names = [known_by(value) for value in texts(state)]
         used: Ints = np.unique(cells[~np.isnan(cells)])
-        if not np.array_equal(used, np.arange(lengths.size)):
-            raise StateError(f"expected codes of {lengths.size} categories, got other codes")
-        try:
-            values = unpack({"lengths": lengths, "bytes": data})
-        except UnicodeDecodeError as error:
-            raise StateError(f"the categories of the window are damaged: {error}") from None
-        names = [known_by(value) for value in values if value is not None]
-        if len(set(names)) != lengths.size:
-            raise StateError("expected distinct categories of the window, got one twice")
+        if not np.array_equal(used, np.arange(len(names))) or len({*names}) < len(names):
+            raise StateError(f"expected codes of {len(names)} distinct categories, got others")
         return cls(names)
 
 

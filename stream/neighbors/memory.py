@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Label
-from stream.data.state import State
+from stream.data.state import Rules, Saved, State
 from stream.errors import InvalidRecordError, StateError
 from stream.neighbors._kernels import window as kernels
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
@@ -292,26 +292,25 @@ class SlidingWindow:
     def restored(cls, state: State, size: int, features: int, classes: int) -> SlidingWindow:
         """The window of a state made by `export`. StateError, KeyError, TypeError: it is
         damaged."""
-        cells, there = state.array("cells", np.float64, 2), state.array("there", np.uint8, 2)
-        label, weight = state.array("label", np.int64, 1), state.array("weight", np.float64, 1)
-        nominal, seen = state.array("nominal", np.int64, 1), state.array("seen", np.int64, 1)
-        learned = state.array("classes", np.int64, 1)
-        n = label.size
-        shapes = [cells.shape, there.shape, weight.shape, nominal.shape, seen.shape, learned.shape]
-        if shapes != [(features, n)] * 2 + [(n,), (features,), (features,), (classes,)]:
-            raise StateError(
-                f"expected {n} records of {features} features in {classes} classes, got others"
-            )
-        sound = n <= size and bool(((label >= 0) & (label < classes)).all())
-        sound = sound and bool((np.abs(cells) <= LARGEST).all())
-        sound = sound and bool(((weight > 0) & (weight <= HEAVIEST)).all())
-        names: list[Id | None] = [None] * n
+        table = {
+            "cells": Saved(np.float64, (features, "records"), -LARGEST, LARGEST),
+            "there": Saved(np.uint8, (features, "records")),
+            "label": Saved(np.int64, ("records",), 0, classes - 1),
+            "weight": Saved(np.float64, ("records",), 0, HEAVIEST),
+            "nominal": Saved(np.int64, (features,)),
+            "seen": Saved(np.int64, (features,)),
+            "classes": Saved(np.int64, (classes,)),
+        }
+        rules: Rules = {
+            f"at most {size} records": lambda a: a["label"].size <= size,
+            "weights above 0": lambda a: a["weight"] > 0,
+        }
+        cells, there, label, weight, nominal, seen, learned = state.read(table, rules).values()
+        names: list[Id | None] = [None] * label.size
         for at, name in state.header["ids"]:
-            sound = sound and 0 <= at < n and isinstance(name, str | int)
-            if sound:
-                names[at] = name
-        if not sound:
-            raise StateError(f"expected at most {size} valid records, got others")
+            if not (0 <= at < label.size and isinstance(name, str | int)):
+                raise StateError("ids: expected those of records, got others")
+            names[at] = name
         fresh = cls(size)
         fresh.widen(nominal.astype(bool).tolist(), classes)
         fresh.arrays.seen[:], fresh.arrays.classes[:] = seen, learned

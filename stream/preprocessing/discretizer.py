@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Floats
+from stream.data.columns import names_in
 from stream.data.parameters import mapping, number, one_of, shown, whole
-from stream.data.state import State
+from stream.data.state import Rules, Saved, State, count_in
 from stream.errors import SchemaError, StateError
 from stream.preprocessing.binner import Binner, Codes, taught
 from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
@@ -194,22 +195,19 @@ class Discretizer(Binner):
         StateError
             The state is damaged or has bins of another kind.
         """
-        try:
-            names, bins = list(state.header["features"]), state.header["n_bins"]
-            overflow = int(state.header["overflow"])
-            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("names of features are not texts or not distinct")
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the state of this Discretizer is damaged: {error!r}") from None
+        names, bins = names_in(state), state.header.get("n_bins")
+        overflow = count_in(state.header, "overflow")
         if bins != self.n_bins:
             raise StateError(
                 f"expected the state of a Discretizer of {self.n_bins} bins, got {bins}"
             )
-        sizes = state.array("sizes", np.int64, 1)
-        columns = {key: state.array(key, np.float64, 1) for key in self._kind.columns}
-        expected = (len(names), int(sizes.sum()))
-        if any((sizes.size, column.size) != expected for column in columns.values()):
-            raise StateError(f"expected sketches of {len(names)} features, got other sketches")
+        table = {"sizes": Saved(np.int64, (len(names),), 0, ENTRIES)}
+        table |= dict.fromkeys(self._kind.columns, Saved(np.float64, ("entries",)))
+        rules: Rules = {
+            "the entries of all features": lambda a: a["sizes"].sum() == a["value"].size
+        }
+        columns = state.read(table, rules)
+        sizes = columns.pop("sizes")
         ends = np.cumsum(sizes)
         self._sketches, self.overflow = {}, overflow
         for name, start, stop in zip(names, (ends - sizes).tolist(), ends.tolist(), strict=True):

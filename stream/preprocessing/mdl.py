@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Floats
+from stream.data.columns import names_in
 from stream.data.parameters import whole
 from stream.data.schema import Dictionary, Label, plain_label
-from stream.data.state import State
+from stream.data.state import FINITE, Rules, Saved, State, count_in
 from stream.errors import InvalidRecordError, StateError
 from stream.preprocessing._kernels import histogram as kernels
 from stream.preprocessing._kernels.histogram import Histogram
@@ -222,32 +223,32 @@ class MDLDiscretizer(Binner):
         StateError
             The state is damaged or has another number of bins.
         """
+        header, names = state.header, names_in(state)
+        bins, overflow = header.get("n_bins"), count_in(header, "overflow")
         try:
-            header = state.header
-            names, bins = list(header["features"]), header["n_bins"]
             classes = Dictionary(MOST_CLASSES - 1, [plain_label(y) for y in header["classes"]])
-            classes.overflow = int(header["other_classes"])
-            overflow = int(header["overflow"])
-            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("names of features are not texts or not distinct")
-        except (KeyError, TypeError, ValueError, InvalidRecordError) as error:
+        except (KeyError, TypeError, InvalidRecordError) as error:
             raise StateError(f"the state of this MDLDiscretizer is damaged: {error!r}") from None
+        classes.overflow = count_in(header, "other_classes")
         if bins != self.n_bins:
             raise StateError(
                 f"expected the state of an MDLDiscretizer of {self.n_bins} bins, got {bins}"
             )
         self._classes, self.overflow, self._histograms = classes, overflow, {}
-        low, high, cut = (state.array(key, np.float64, 1) for key in ("low", "high", "cut"))
-        sizes, cuts = state.array("sizes", np.int64, 1), state.array("cuts", np.int64, 1)
-        counts, learned = state.array("counts", np.float64, 2), state.array("learned", np.int64, 1)
-        d, n = len(names), low.size
-        shapes = (sizes.size, cuts.size, learned.size, int(sizes.sum()), high.size, counts.shape)
-        if shapes != (d, d, d, n, n, (n, self._columns)) or int(cuts.sum()) != cut.size:
-            raise StateError(f"expected the histograms of {d} features, got other histograms")
-        within = ((sizes >= 0) & (sizes <= INTERVALS) & (cuts >= 0) & (cuts < bins)).all()
-        sound = all(np.isfinite(a).all() for a in (low, high, counts, cut))
-        if not within or not sound or (learned < 0).any() or (counts < 0).any():
-            raise StateError("expected finite intervals, weights and cuts within bounds")
+        table = {
+            "low": Saved(np.float64, ("intervals",), -FINITE),
+            "high": Saved(np.float64, ("intervals",), -FINITE),
+            "counts": Saved(np.float64, ("intervals", self._columns), 0.0),
+            "sizes": Saved(np.int64, (len(names),), 0, INTERVALS),
+            "cut": Saved(np.float64, ("cuts",), -FINITE),
+            "cuts": Saved(np.int64, (len(names),), 0, bins - 1),
+            "learned": Saved(np.int64, (len(names),), 0),
+        }
+        rules: Rules = {
+            "the intervals of all features": lambda a: a["sizes"].sum() == a["low"].size,
+            "the cuts of all features": lambda a: a["cuts"].sum() == a["cut"].size,
+        }
+        low, high, counts, sizes, cut, cuts, learned = state.read(table, rules).values()
         ends, last = np.cumsum(sizes).tolist(), np.cumsum(cuts).tolist()
         for k, name in enumerate(names):
             s = _empty(bins, self._columns)

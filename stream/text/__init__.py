@@ -1,7 +1,23 @@
 """Text as counts of hashed tokens. The same text has the same buckets on every machine."""
 
 from stream.data.schema import BUCKETS
-from stream.text.hashing import MAX_TOKENS, HashedTexts, bucket, encode, encode_many
+from stream.text.hashing import (
+    LEARNED_BUCKETS,
+    MAX_TOKENS,
+    HashedTexts,
+    bucket,
+    encode,
+    encode_many,
+)
 from stream.text.tokens import tokens
 
-__all__ = ["BUCKETS", "MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many", "tokens"]
+__all__ = [
+    "BUCKETS",
+    "LEARNED_BUCKETS",
+    "MAX_TOKENS",
+    "HashedTexts",
+    "bucket",
+    "encode",
+    "encode_many",
+    "tokens",
+]

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from stream.data.parameters import shown
 from stream.data.schema import BUCKETS
+from stream.data.state import Saved
 from stream.errors import SchemaError
 from stream.text._kernels import tokens as kernels
 from stream.text.tokens import folding, tokens
 
-__all__ = ["MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many"]
+__all__ = ["LEARNED_BUCKETS", "MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many"]
 
 TEXTS = {str, np.str_}
+LEARNED_BUCKETS = Saved(np.int64, ("tokens",), 0, BUCKETS - 1, rising=True)  # in a state
 MAX_TOKENS = 100_000
 CHARACTERS = 2**20  # read in one call, with 20 bytes of scratch memory each
 FEW = 2000  # below this number of keys a comparison sort is faster than a radix sort

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from stream.contest.compare import _kernels as kernels
 from stream.contest.compare.recent_scores import RecentScores
 from stream.data.block import Floats
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State
 
 __all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]
 
@@ -170,10 +169,8 @@ class Comparison:
         StateError
             The state is damaged.
         """
-        counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.float64, 1)
-        if counts.size != 4 or sums.size != 3 or counts.min() < 0:
-            raise StateError(f"expected 4 counts and 3 sums, got {counts.tolist()}, {sums.size}")
-        self._counts, self._sums = counts, sums
+        table = {"counts": Saved(np.int64, (4,), 0), "sums": Saved(np.float64, (3,))}
+        self._counts, self._sums = state.read(table).values()
 
 
 def brier(proba: Floats, row: NDArray[np.int64], true: NDArray[np.int64]) -> Floats:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from stream.contest.compare import _kernels as kernels
 from stream.data.block import Floats
-from stream.data.state import State
-from stream.errors import StateError
+from stream.data.state import Saved, State
 
 __all__ = ["RecentScores"]
 
@@ -64,7 +63,6 @@ class RecentScores:
 
     def load_state(self, state: State) -> None:
         """Load what `to_state` saved. StateError: the state is damaged."""
-        names, sums = state.header["names"], state.array("sums", np.float64, 2)
-        if sums.shape != (len(names), 2):
-            raise StateError(f"expected two sums of {len(names)} models, got {sums.shape}")
+        names = state.header["names"]
+        sums = state.read({"sums": Saved(np.float64, (len(names), 2))})["sums"]
         self._sums = {name: sums[i].copy() for i, name in enumerate(names)}

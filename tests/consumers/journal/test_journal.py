@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from consumers.base.errors import JournalFormatError, TransportError
-from consumers.base.records import Batch, Fetched, Partition
+from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
 from consumers.journal.ranges import RangeCheck
@@ -43,20 +44,24 @@ def end(records: list[tuple[int, int]]) -> int:
     return records[-1][0] + 1 if records else 0
 
 
+def chunks(logs: Logs, rng: np.random.Generator, chunk: int) -> Iterator[list[Fetched]]:
+    """All records, some of one random partition at a time."""
+    left = {p: list(records) for p, records in logs.items()}
+    while waiting := [p for p in left if left[p]]:
+        p = waiting[rng.integers(len(waiting))]
+        k = int(rng.integers(1, chunk + 1))
+        yield [fetched(p, left[p][:k])]
+        del left[p][:k]
+
+
 def polled(logs: Logs, rng: np.random.Generator, chunk: int, take: int) -> list[Batch]:
     """Batches taken while one random partition at a time is polled, until all is through."""
     merge = Merge(list(logs), LABELS)
     merge.seek(dict.fromkeys(logs, 0))
     ends = {p: end(records) for p, records in logs.items()}
-    left = {p: list(records) for p, records in logs.items()}
     batches = []
-    while any(left.values()) or len(merge):
-        waiting = [p for p in left if left[p]]
-        if waiting:
-            p = waiting[rng.integers(len(waiting))]
-            k = int(rng.integers(1, chunk + 1))
-            merge.add([fetched(p, left[p][:k])])
-            del left[p][:k]
+    for some in chunks(logs, rng, chunk):
+        merge.add(some)
         while (batch := merge.take(take, ends)) is not None:
             batches.append(batch)
     return batches
@@ -82,6 +87,47 @@ def test_any_polls_and_any_cuts_give_the_order_of_the_heads(seed, chunk, take) -
 
     assert [head for b in batches for head in heads(b)] == merge_heads(logs, LABELS)
     assert all(len(b) <= take for b in batches)
+
+
+@seeds(chunk=st.sampled_from([1, 7, 100]), size=st.sampled_from([1, 3, 10, 1000]))
+def test_batches_of_what_is_read_have_the_order_of_the_heads(seed, chunk, size) -> None:
+    """Each is full while there are more records, or a partition that is behind holds it."""
+    rng = np.random.default_rng(seed)
+    logs = random_logs(rng)
+    merge = Merge(list(logs), LABELS)
+    ends = {p: end(records) for p, records in logs.items()}
+    batches = list(merge.batches(chunks(logs, rng, chunk), lambda: size, ends=ends))
+
+    assert [head for b in batches for head in heads(b)] == merge_heads(logs, LABELS)
+    assert all(len(b) <= size for b in batches)
+
+
+def test_batches_read_no_more_than_the_next_one_needs() -> None:
+    """What waits in memory stays bounded, and a size may change from batch to batch."""
+    read = iter([[fetched(P0, [(i, i), (i + 1, i + 1)])] for i in range(0, 20, 2)])
+    sizes = iter([3, 3, 3, 6, 6, 6, 6])
+    batches = Merge([P0], LABELS).batches(read, lambda: next(sizes), ends={P0: 20})
+
+    assert len(next(batches)) == 3
+    assert sum(1 for _ in read) == 8
+
+
+def test_batches_without_ends_wait_for_no_partition() -> None:
+    """Each chunk then has all records up to its times."""
+    read = [[fetched(P0, [(0, 1), (1, 3)]), fetched(P1, [(0, 2)])], [fetched(P0, [(2, 4)])]]
+    batches = list(Merge([P0, P1, ANSWERS], LABELS).batches(read, lambda: 2))
+
+    assert [[o for _, _, o in heads(b)] for b in batches] == [[0, 0], [1, 2]]
+
+
+def test_batches_are_within_bytes_and_before_offsets() -> None:
+    """As a replay takes a large commit: the next one starts where it ends."""
+    merge = Merge([P0], LABELS, max_bytes=UNBOUNDED)
+    merge.add([fetched(P0, [(i, i) for i in range(6)])])
+    some = merge.batches((), lambda: UNBOUNDED, ends={P0: 5}, max_bytes=1, before={P0: 5})
+
+    assert [len(b) for b in some] == [1, 1, 1, 1, 1]
+    assert [heads(b) for b in merge.batches((), lambda: 9)] == [[("events", 0, 5)]]
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 500, 5000])

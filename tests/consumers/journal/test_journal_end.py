@@ -270,8 +270,8 @@ def test_check_beside_a_running_service_does_not_take_its_commit_for_a_loss(
     """The end that it reads first may be older than the newest snapshot."""
     ends = [4]
 
-    def older(config, log, partition, end, store):
-        return locate(config, log, partition, ends.pop() if ends else end, store)
+    def older(config, log, partition, store):
+        return locate(config, log, partition, store, ends.pop() if ends else None)
 
     monkeypatch.setattr(journal_end, "locate", older)
     check(stopped)

@@ -173,4 +173,4 @@ def test_journal_of_another_name_is_still_refused(make_service) -> None:
     )
     end = service.ends("svc-journal")[0]
     with pytest.raises(ConfigError, match="another configuration"):
-        locate(config, service.log, Partition("svc-journal", 0), end)
+        locate(config, service.log, Partition("svc-journal", 0), end=end)

@@ -54,8 +54,8 @@ def idle(request, make_service: MakeService) -> Service:
 def checked(service: Service) -> None:
     """What `headwater check` compares."""
     config, partition = service.config(), Partition("svc-journal", 0)
-    store, end = open_store(config), service.ends("svc-journal")[0]
-    origin = locate(config, service.log, partition, end, store)
+    store = open_store(config)
+    origin = locate(config, service.log, partition, store)
     assert origin is not None
     known = consumed(origin, store)
     restarted(differences(service.log, sources(config, service.log).inputs, *known), known[0])

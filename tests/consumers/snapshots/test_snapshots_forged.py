@@ -114,7 +114,7 @@ def test_probability_of_what_waits_that_is_none_is_refused(ran_thrice, name, num
     newest.write_bytes(improbable(newest.read_bytes(), name, number))
     live = rebuilt(ran_thrice)
 
-    assert f"array '{name}': expected probabilities from 0 to 1" in live.refused[0]
+    assert f"array '{name}': expected numbers from 0 to 1" in live.refused[0]
     assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
 

@@ -204,11 +204,11 @@ def test_service_runs_on_behind_a_cut_and_its_snapshots_cover_it_again(ran_thric
 def test_check_knows_a_trimmed_journal_by_its_snapshots(ran_thrice) -> None:
     """And refuses it without them."""
     log, end = Trimmed(ran_thrice.log, {JOURNAL: 3}), ran_thrice.ends("svc-journal")[0]
-    found = locate(ran_thrice.config(), log, JOURNAL, end, base_of(ran_thrice))
-    assert found.identity == locate(ran_thrice.config(), ran_thrice.log, JOURNAL, end).identity
+    found = locate(ran_thrice.config(), log, JOURNAL, base_of(ran_thrice), end)
+    assert found.identity == locate(ran_thrice.config(), ran_thrice.log, JOURNAL, end=end).identity
 
     with pytest.raises(TransportError, match="no snapshot reaches"):
-        locate(ran_thrice.config(), log, JOURNAL, end)
+        locate(ran_thrice.config(), log, JOURNAL, end=end)
 
 
 def test_expired_inputs_that_a_snapshot_covers_are_not_missed(ran_thrice) -> None:

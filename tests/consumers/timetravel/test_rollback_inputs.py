@@ -152,7 +152,7 @@ def test_snapshot_that_an_older_rollback_wrote_is_put_right_by_the_journal(stopp
     )
     assert again.snapshot == live.now
     assert known(again) == known(live)
-    origin = locate(config, stopped.log, found.journal, end(stopped), store)
+    origin = locate(config, stopped.log, found.journal, store)
     assert origin is not None
     assert inputs.consumed(origin, store) == known(live)
     stopped.log.append(observations(900, 5))

@@ -389,7 +389,7 @@ def test_state_with_impossible_buckets_is_refused() -> None:
     name = "tokens/bucket"
     broken = State(state.header, {**state.arrays, name: state.arrays[name][::-1].copy()})
 
-    with pytest.raises(StateError, match="rising buckets"):
+    with pytest.raises(StateError, match="array 'bucket': expected"):
         BernoulliNB().load_state(broken)
 
 

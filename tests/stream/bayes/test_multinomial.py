@@ -264,7 +264,7 @@ def test_state_with_impossible_buckets_is_refused(damage: list[int]) -> None:
     state = model.to_state()
     broken = State(state.header, {**state.arrays, "tokens/bucket": np.array(damage)})
 
-    with pytest.raises(StateError, match="rising buckets"):
+    with pytest.raises(StateError, match="array 'bucket': expected"):
         MultinomialNB().load_state(broken)
 
 

@@ -306,9 +306,9 @@ def test_damaged_state_is_refused() -> None:
     negative = {**state.arrays, "counts/total": -state.arrays["counts/total"]}
     narrow = {**state.arrays, "counts/total": state.arrays["counts/total"][:, :1].copy()}
 
-    with pytest.raises(StateError, match="totals"):
+    with pytest.raises(StateError, match="array 'total': expected shape"):
         PoissonNB().load_state(State(state.header, narrow))
-    with pytest.raises(StateError, match="totals from 0"):
+    with pytest.raises(StateError, match="array 'total': expected numbers from 0"):
         PoissonNB().load_state(State(state.header, negative))
     with pytest.raises(StateError, match="with a = "):
         PoissonNB(a=1).load_state(state)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream import GaussianNB, State, StateError
-from stream.data.state import pack, unpack
+from stream.data.state import Saved, count_in, pack, texts, unpack
 
 BASE = State({"n": 2, "name": "x"}, {"a": np.array([1.0, 2.0]), "b": np.arange(4).reshape(2, 2)})
 
@@ -94,6 +94,99 @@ def test_array_of_another_kind_is_refused(name, dtype, ndim) -> None:
     """Name, dtype and dimensions are checked on the way in."""
     with pytest.raises(StateError, match=f"array '{name}'"):
         BASE.array(name, dtype, ndim)
+
+
+TABLE = {
+    "count": Saved(np.int64, ("k",), 0),
+    "mean": Saved(np.float64, ("k", 2), -9.0, 9.0),
+    "key": Saved(np.uint32, ("k",), rising=True),
+    "least": Saved(np.float64, ("k",), np.array([0.0, 1.0])),
+    "free": Saved(np.float64),
+    "scale": Saved(np.float64, ("k",), absent=1.0),
+}
+SOUND = {
+    "count": np.array([3, 0]),
+    "mean": np.zeros((2, 2)),
+    "key": np.array([1, 7], dtype=np.uint32),
+    "least": np.array([0.0, 1.0]),
+    "free": np.array([np.nan]),
+}
+
+
+def test_table_gives_copies_of_its_arrays_in_its_order() -> None:
+    """Lengths may be given or come from the arrays, and what was not saved has its one value."""
+    state = State({}, {"more": np.zeros(9), **SOUND})
+
+    found = state.read(TABLE)
+    found["count"][0] = 5
+
+    assert list(found) == list(TABLE)
+    assert found["scale"].tolist() == [1.0, 1.0]
+    assert state.arrays["count"].tolist() == [3, 0]
+    assert state.read(TABLE, k=2)["mean"].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "why"),
+    [
+        ("count", [3, -1], "numbers from 0 to 1"),
+        ("count", [3], "mean': expected shape"),
+        ("mean", np.full((2, 2), np.nan), "numbers from -9 to 9"),
+        ("mean", np.full((2, 2), np.nextafter(9.0, 10.0)), "numbers from -9 to 9"),
+        ("mean", np.zeros((2, 3)), "expected shape"),
+        ("key", np.array([7, 7], dtype=np.uint32), "rising"),
+        ("key", np.array([7, 1], dtype=np.uint32), "rising"),
+        ("least", [0.0, 0.5], "its own bound"),
+        ("least", [0.0, np.inf], "its own bound"),
+        ("free", [], "expected shape"),
+        ("scale", [1.0], "expected shape"),
+    ],
+)
+def test_array_that_is_not_as_its_table_says_is_refused(name, array, why) -> None:
+    """One error that names the array, and says what it must be."""
+    given = np.asarray(array, dtype=TABLE[name].dtype)
+
+    with pytest.raises(StateError, match=f"array '.*{why}"):
+        State({}, {**SOUND, name: given}).read(TABLE)
+
+
+def test_length_that_is_known_is_not_that_of_the_arrays() -> None:
+    """The caller knows its classes; a state of others fits together and is not its own."""
+    with pytest.raises(StateError, match=r"array 'count': expected shape \(3,\), got \(2,\)"):
+        State({}, SOUND).read(TABLE, k=3)
+
+
+def test_arrays_that_break_a_rule_are_refused_in_its_words() -> None:
+    """A rule is asked once all arrays are as the table says."""
+    rules = {"at most as many as the key": lambda a: a["count"] <= a["key"]}
+
+    with pytest.raises(StateError, match="expected at most as many as the key, got others"):
+        State({}, SOUND).read(TABLE, rules)
+    with pytest.raises(StateError, match="array 'key': expected rising"):
+        State({}, {**SOUND, "key": SOUND["key"][::-1].copy()}).read(TABLE, rules)
+
+
+@pytest.mark.parametrize("found", [-1, 8, True, 1.0, "1", None])
+def test_count_of_a_header_is_a_whole_number_within_its_bounds(found) -> None:
+    """A count that is absent may have a value of its own."""
+    with pytest.raises(StateError, match="n: expected 0 to 7, got"):
+        count_in({"n": found}, "n", 7)
+
+    assert [count_in({"n": n}, "n", 7) for n in (0, 7)] == [0, 7]
+    assert count_in({}, "n", 7, absent=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "data"),
+    [([1, 1], b"abc"), ([-1, 3], b"ab"), ([1, 2], b"a\xff\xfe"), ([1, 1], b"aa")],
+    ids=["too few", "negative", "no UTF-8", "twice"],
+)
+def test_damaged_texts_are_refused(lengths, data) -> None:
+    """Distinct texts only where they must be."""
+    arrays = {"lengths": np.array(lengths), "bytes": np.frombuffer(data, dtype=np.uint8)}
+
+    with pytest.raises(StateError):
+        texts(State({}, arrays), distinct=True)
 
 
 def test_array_is_a_private_copy() -> None:

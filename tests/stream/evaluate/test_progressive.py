@@ -309,7 +309,7 @@ def test_state_of_other_columns_is_refused() -> None:
     run(going, [Event("a", {"a": 1.0})])
     other = Progressive(GaussianNB(), LabelJoin(), Rows.empty(Schema.of(a="numeric")))
 
-    with pytest.raises(StateError, match="saved rows: expected shape"):
+    with pytest.raises(StateError, match="array 'numeric': expected shape"):
         other.load_state(going.to_state())
 
 
