@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from consumers.base.errors import ConfigError
 from consumers.config.auto import OF_KEYS, PER
 from consumers.config.sample import InferredField
 
-__all__ = ["ModelChoice", "Source", "choose", "hint", "service_name", "toml", "with_key"]
+__all__ = ["ModelChoice", "Source", "Waiting", "choose", "hint", "service_name", "toml", "with_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,14 @@ class ModelChoice:
     why: str
     scores: Sequence[str] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Waiting(NamedTuple):
+    """[labels] horizon and max_pending, and why."""
+
+    why: str
+    horizon: str
+    max_pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class Source:
     registry: str | None = None
     format: str = "json"
     decimal: str | None = None
+    waiting: Waiting | None = None
 
 
 def choose(
@@ -132,6 +141,7 @@ def toml(
         "",
         *_registry(source),
         *_files(source),
+        *_waiting(source),
         *_declared(source, fields, warnings or {}, missing),
         "[model]",
         f"# {choice.why}.",
@@ -181,6 +191,19 @@ def _registry(source: Source) -> list[str]:
     if source.registry is None:
         return []
     return ["[registry]", f"url = {_text(source.registry)}", ""]
+
+
+def _waiting(source: Source) -> list[str]:
+    """How long observations wait, if it is longer than by default."""
+    if source.waiting is None:
+        return []
+    why, horizon, pending = source.waiting
+    lines = [
+        "[labels]",
+        f"# {why[0].upper()}{why[1:]}, in the sample.",
+        f"horizon = {_text(horizon)}",
+    ]
+    return [*lines, f"max_pending = {pending}", ""]
 
 
 def _files(source: Source) -> list[str]:

@@ -109,11 +109,15 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
     >>> records = [{"amount": 1.5, "txn": f"t{i}"} for i in range(30)]
     >>> likely_ids(records, None)
     {'txn': 'all 30 values are distinct, and its name is that of an id'}
+    >>> records = [{"account": "a", "payment": {"id": i}} for i in range(30)]
+    >>> list(likely_ids(records, None))
+    ['payment.id']
     """
-    first = next(iter(records[0]), None) if records else None
+    flat = [dict(_flat(record, set())) for record in records]
+    first = next(iter(flat[0]), None) if flat else None
     found = {}
-    for name in records[0] if len(records) >= FEW_RECORDS else ():
-        values = [record.get(name) for record in records]
+    for name in flat[0] if len(flat) >= FEW_RECORDS else ():
+        values = [record.get(name) for record in flat]
         if name == label or not all(_may_be_id(v) for v in values):
             continue
         if len(set(map(str, values))) < len(values) or _TIME_NAME.search(name):

@@ -18,6 +18,7 @@ from consumers.telemetry.absent import LOOKED_AT
 from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.guessing import sentence
 from consumers.telemetry.one_class import only_one_class, only_one_scored
+from consumers.telemetry.unmet import unmet_labels
 from stream.data.schema import Label
 from stream.decision.risk import named
 
@@ -240,17 +241,9 @@ class EventLogger:
 
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""
-        gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
-        orphans = view.early + gone
-        labels = orphans + view.labels.get("joined", 0)
-        if labels >= LOOKED_AT and orphans > labels / 2 and self._due("orphans", REPEAT_SECONDS):
-            log.warning(
-                "%s of %s labels have found no observation of their id in shard %d: do both topics "
-                "use the same ids, and with several shards the same keys?",
-                f"{orphans:,}",
-                f"{labels:,}",
-                view.shard,
-            )
+        found = unmet_labels(view, LOOKED_AT)
+        if found is not None and self._due("orphans", REPEAT_SECONDS):
+            log.warning("%s", found)
 
     def _bad_values(self, view: ShardView) -> None:
         """Log that values of a field do not fit its kind, if more came since the last line."""
@@ -292,7 +285,7 @@ class EventLogger:
         if view.pending:
             words.append(counted(view.pending, "waits for its label", "wait for labels"))
         log.info("%s", ", ".join(words))
-        for wrong in (sentence(view), only_one_class(view)):
+        for wrong in (sentence(view), only_one_class(view), unmet_labels(view)):
             if wrong is not None:
                 log.warning("%s", wrong)
 

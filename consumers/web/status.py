@@ -27,6 +27,7 @@ from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.class_names import class_names
 from consumers.telemetry.guessing import sentence
 from consumers.telemetry.one_class import only_one_class, only_one_scored
+from consumers.telemetry.unmet import unmet_labels
 from consumers.web.document import (
     AlarmStatus,
     BudgetStatus,
@@ -228,6 +229,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         lag=status_feed.lag(),
         worse_than_guessing=sentence(view),
         only_one_class=only_one_class(view) or _recall(view),
+        unmet_labels=unmet_labels(view),
         names_features=view.model == "SpamScorer",
     )
 
