@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+from consumers.base.missing import number_in
+
 __all__ = [
     "EXACT",
     "UNITS",
     "TimeField",
+    "converted",
     "field_of",
     "name_of",
     "time_of",
@@ -61,6 +64,34 @@ def field_of(record: Mapping[str, object], name: str) -> object:
         return record.get(name)
     found = _parent(record, name)
     return None if found is None else found[0].get(found[1])
+
+
+def converted(record: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
+    """The record with the numbers that are texts in these fields as numbers.
+
+    Examples
+    --------
+    >>> converted({"pay": {"amount": "12.50"}, "zip": "07"}, {"pay.amount"})
+    {'pay': {'amount': 12.5}, 'zip': '07'}
+    """
+    out = dict(record)
+    for name in names:
+        value = field_of(out, name)
+        number = number_in(value) if isinstance(value, str) else None
+        if number is not None:
+            out = _replaced(out, [name] if name in out else name.split("."), number)
+    return out
+
+
+def _replaced(
+    record: Mapping[str, object], path: Sequence[str], value: object
+) -> dict[str, object]:
+    """A copy with another value at a path of objects."""
+    first, *rest = path
+    inner = record[first]
+    if rest and isinstance(inner, Mapping):
+        value = _replaced(inner, rest, value)
+    return {**record, first: value}
 
 
 def name_of(value: object) -> object:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
 from consumers.base.fields import name_of
-from consumers.base.missing import MISSING, is_missing
+from consumers.base.missing import MISSING, is_missing, number_in
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, SHORT, parse, plain, uncut
 from consumers.codecs.reporter import reporter_name
@@ -67,7 +67,7 @@ class DecodedObservations:
 
     `labels` holds the label inside an observation, or None. `bad` holds the fields of a record with
     values that cannot be used and are taken as missing. `cut` counts the accepted records with half
-    of a surrogate pair, which became U+FFFD.
+    of a surrogate pair, which became U+FFFD, and `converted` the texts that became numbers.
     """
 
     rows: Rows
@@ -76,6 +76,7 @@ class DecodedObservations:
     rejected: dict[int, RecordError]
     bad: dict[int, tuple[str, ...]] = field(default_factory=dict)
     cut: int = 0
+    converted: int = 0
 
 
 @dataclass(slots=True)
@@ -110,6 +111,8 @@ class JsonObservations:
         Decodes a record of another wire format, whatever it is; None: the records are JSON.
     identified
         The id in the bytes of a record without a key.
+    as_text
+        Numeric fields in which a text that is a number stands for it.
     """
 
     def __init__(
@@ -122,8 +125,10 @@ class JsonObservations:
         keep: bool = False,
         documents: Callable[[Any], dict[str, Any]] | None = None,
         identified: Callable[[bytes], str] | None = None,
+        as_text: Collection[str] = (),
     ) -> None:
         self.schema = schema
+        self._as_text = {i for i, f in enumerate(schema.fields) if f.name in as_text}
         self._identified = identified
         self.keep = keep
         self.missing = frozenset(missing)
@@ -136,12 +141,14 @@ class JsonObservations:
         if documents is not None:  # of a document, unlike of bytes, nested values are found at once
             documents = _flattened(documents, [names[i] for i in self._dotted])
         self._documents = documents
+        plain_numbers = not self._as_text
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
         self._nested = self._dotted if documents is None else []
-        self._typed_decode = self._typed(KIND_TYPES) if flat else None
-        compiled = flat and documents is None and len(set(names)) == len(names)
+        self._typed_decode = self._typed(KIND_TYPES) if flat and plain_numbers else None
+        compiled = flat and documents is None and len(set(names)) == len(names) and plain_numbers
         self._blocks = ObservationBlocks(schema, id_field, label_field) if compiled else None
-        self._decode_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
+        texts = self.missing or self._as_text
+        self._decode_texts = self._typed(TEXT_TYPES) if flat and texts else None
         self._blank = (None,) * len(schema.fields)
         self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
         order = [f.name for f in schema.fields]
@@ -181,7 +188,7 @@ class JsonObservations:
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
-            out.cut = rest.cut
+            out.cut, out.converted = rest.cut, rest.converted
         return out
 
     def one_by_one(
@@ -221,7 +228,8 @@ class JsonObservations:
                 tuples.append(self._blank)
                 given = self._with_texts(keys[i], value)
                 if given is not None:
-                    tuples[i], ids[i], labels[i] = given
+                    tuples[i], ids[i], labels[i], converted = given
+                    out.converted += converted
                 else:
                     tuples[i] = self._take_slow(i, keys[i], value, out, (ids, labels))
         rows = out.rows = self._rows(tuples)
@@ -231,8 +239,9 @@ class JsonObservations:
 
     def _with_texts(
         self, key: bytes | None, value: bytes | None
-    ) -> tuple[tuple[Any, ...], str, object] | None:
-        """As `slow`, for a record whose numbers are numbers or texts for "no value"; else None."""
+    ) -> tuple[tuple[Any, ...], str, object, int] | None:
+        """As `slow`, for a record whose numbers are numbers, texts for "no value" or, where they
+        may be, numbers as texts, with how many of these there are; else None."""
         if self._decode_texts is None:
             return None
         try:
@@ -243,13 +252,18 @@ class JsonObservations:
             return None
         if any(found[j] is None for j in self._nested):
             return None
+        converted = 0
         for j in self._numbers:
             if type(found[j]) is str:
-                if not is_missing(found[j], self.missing):
+                if is_missing(found[j], self.missing):
+                    found[j] = None
+                    continue
+                number = number_in(found[j]) if j in self._as_text else None
+                if number is None:
                     return None
-                found[j] = None
+                found[j], converted = number, converted + 1
         label = None if self.label_field is None else found[width + 1]
-        return tuple(found[:width]), id_, label
+        return tuple(found[:width]), id_, label, converted
 
     def _take_slow(
         self,
@@ -285,10 +299,13 @@ class JsonObservations:
         document = (self._documents or parse)(value)
         features: list[Any] = []
         bad: dict[str, InvalidRecordError] = {}
-        for f in self.schema.fields:
+        for j, f in enumerate(self.schema.fields):
             found = self._find(document, f.name)
             if f.kind in ("numeric", "binary") and isinstance(found, str):
-                found = None if is_missing(found, self.missing) else found
+                if is_missing(found, self.missing):
+                    found = None
+                elif j in self._as_text and (number := number_in(found)) is not None:
+                    found = number
             try:
                 features.append(_CONVERT[f.kind](f.name, found))
             except InvalidRecordError as error:

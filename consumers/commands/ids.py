@@ -106,7 +106,7 @@ def _better(looked: Sampled, label: str | None) -> dict[str, str]:
 
 
 def _instead(better: Mapping[str, str], repeated: int, looked: Sampled) -> tuple[str, str | None]:
-    """The id of a topic whose key or field `id` is none, and a line about it."""
+    """The id of a topic whose key and field `id` are no id, and a line about it."""
     what = (
         f"{repeated:,} of {counted(len(looked.records), 'record')} have the {OLD} of an earlier one"
     )

@@ -14,7 +14,7 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, unit_of
+from consumers.base.fields import converted, field_of, unit_of
 from consumers.base.missing import MISSING
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
 from consumers.commands.ids import ID, doubts, id_of_records, no_field
@@ -191,9 +191,10 @@ def init(
 
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
+    from consumers.config.labels import ONE_CLASS
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml, with_key
-    from consumers.config.sample import ONE_CLASS, SAMPLE_SIZE, fields_of_mail, infer
+    from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
     from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
 
@@ -213,6 +214,9 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
         fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
     fields = with_key(fields, per) if per and looked.wire != "mail" else fields
     choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
+    if as_text := {each.name for each in fields if each.as_text}:
+        numbers = [converted(record, as_text) for record in looked.records]
+        looked = replace(looked, records=numbers)
     if look:
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
         if not found.in_order:  # it says more than that the sample has one class
@@ -271,7 +275,8 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.sample import SAMPLE_SIZE, check_labels
+    from consumers.config.labels import check_labels
+    from consumers.config.sample import SAMPLE_SIZE
 
     values = [field_of(record, label) for record in records]
     if all(value is None for value in values):
@@ -503,7 +508,8 @@ def _explain(
 def _label_line(label: str, records: Records) -> str:
     from stream.decision.risk import named
 
-    values = [v for v in (field_of(record, label) for record in records) if v is not None]
+    found: list[Any] = [field_of(record, label) for record in records]
+    values = [v for v in found if v is not None]
     counts = Counter(named(v) for v in values).most_common()
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""

@@ -134,6 +134,13 @@ class InputConfig(Section):
         "nested. The label is learned right after the prediction. Default none, because a "
         "label that is known at once needs no prediction, so you have to ask for it.",
     )
+    numbers_as_text: Annotated[tuple[FieldName, ...], Field(strict=False, max_length=1000)] = Field(
+        default=(),
+        description="Numeric fields in which a text that is a number stands for it, such as "
+        '`["amount"]` for `"amount": "12.50"`: Debezium, databases and programs for money write '
+        "decimal numbers so. `headwater_numbers_as_text_total` counts them. `headwater init` "
+        "proposes it. Default none: a text in a numeric field is a value that does not fit.",
+    )
     start: Annotated[str, BeforeValidator(_start)] = Field(
         default="earliest",
         description="Where the first run starts: `earliest`, `latest` or a time "

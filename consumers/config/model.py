@@ -167,6 +167,16 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _texts_are_numeric(self) -> Self:
+        for name in self.input.numbers_as_text:
+            if (self.features or {}).get(name) != "numeric":
+                raise ValueError(
+                    f"[input] numbers_as_text: {name!r} is not numeric in [features]; declare it "
+                    f'there: {name} = "numeric"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _names_differ(self) -> Self:
         taken = {self.name: "the service and of [model]"}
         for challenger in self.challenger:

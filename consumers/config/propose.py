@@ -138,6 +138,7 @@ def toml(
         "",
         "[input]",
         *_input(source),
+        *_as_text(fields),
         "",
         *_registry(source),
         *_files(source),
@@ -184,6 +185,12 @@ def _input(source: Source) -> list[str]:
         lines.append('# labels = "TOPIC"    or    label = "FIELD"')
     lines.append(f"id = {_text(source.id)}  # the key of the record where this field is absent")
     return lines
+
+
+def _as_text(fields: Sequence[InferredField]) -> list[str]:
+    """The key of the fields whose numbers are texts, if there are any."""
+    names = ", ".join(_text(each.name) for each in fields if each.as_text)
+    return [f'numbers_as_text = [{names}]  # "12.50" is 12.5'] if names else []
 
 
 def _registry(source: Source) -> list[str]:

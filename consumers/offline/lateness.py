@@ -16,7 +16,7 @@ __all__ = ["FEWEST", "PENDING_BYTES", "Lateness", "day_text", "lateness", "meeti
 
 DAY_MS = 86_400_000
 PENDING_BYTES = 750  # of an observation that waits, with 30 numbers and an id of 20 characters
-FEWEST = 20  # labels; of fewer nothing is said
+FEWEST = 20  # labels; fewer are not reported
 MORE = 1.25  # delays and rates that the first records do not show
 MOST_PENDING = 100_000_000  # of [labels] max_pending
 

@@ -72,6 +72,7 @@ def shard_of(
         max_classes=classes,
         defaults=defaults,
         missing=config.values.texts,
+        as_text=config.input.numbers_as_text,
         keep_bad=config.values.on_bad_value == "missing",
         corrections=correcting(config.labels.corrections, learner),
         silence=config.labels.meaning_of_silence,

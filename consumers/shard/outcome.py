@@ -158,6 +158,8 @@ class ShardSpec:
         Those with which the journal began.
     missing
         Texts that mean "no value" in a numeric or binary field.
+    as_text
+        Numeric fields in which a text that is a number stands for it.
     keep_bad
         Whether a value that cannot be used is taken as missing.
     max_dead_letter_ratio
@@ -218,6 +220,7 @@ class ShardSpec:
     reporters: ReporterRules | None = None
     defaults: Defaults = DEFAULTS
     missing: Collection[str] = MISSING
+    as_text: Collection[str] = ()
     keep_bad: bool = False
     max_dead_letter_ratio: float = 1.0
     version: str = ""
@@ -261,6 +264,7 @@ class ShardSpec:
             keep=self.keep_bad,
             documents=documents,
             identified=identified,
+            as_text=self.as_text,
         )
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:

@@ -401,8 +401,8 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
-        if x.cut:  # seldom, and the count is a part of the state
-            self._counts["cut_texts"] += x.cut
+        odd = (("cut", x.cut), ("converted", x.converted))
+        self._counts.update({name: n for name, n in odd if n})  # seldom, and in the state
         self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
@@ -463,7 +463,7 @@ class Shard:
             mix=self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
-            cut_texts=self._counts["cut_texts"],
+            read_otherwise=(self._counts["cut"], self._counts["converted"]),
         )
 
     def _bad_values(self) -> dict[str, int]:

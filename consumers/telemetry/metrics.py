@@ -209,7 +209,14 @@ METRICS = (
         ("shard",),
         "JSON observations with a text that a program cut within a character (half of a surrogate "
         "pair, as of an emoji), which was read with U+FFFD there.",
-        of_shard(lambda view: view.cut_texts),
+        of_shard(lambda view: view.read_otherwise[0]),
+    ),
+    MetricSpec(
+        "headwater_numbers_as_text_total",
+        "counter",
+        ("shard",),
+        "Texts that were read as numbers, in the fields of `[input] numbers_as_text`.",
+        of_shard(lambda view: view.read_otherwise[1]),
     ),
     MetricSpec(
         "headwater_mail_faults_total",

@@ -19,7 +19,7 @@ def unmet_labels(view: ShardView, least: int = ENOUGH) -> str | None:
     Parameters
     ----------
     least
-        Of fewer labels nothing is said.
+        Fewer labels are not reported.
     """
     counts = view.labels
     unmet = view.early + sum(counts.get(k, 0) for k in ("early_expired", "early_evicted", "late"))
