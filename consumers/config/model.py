@@ -177,6 +177,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _rows_have_fields(self) -> Self:
+        if self.input.changes and self.features is None:
+            raise ValueError("[input] changes needs [features]: declare the columns to learn from")
+        return self
+
+    @model_validator(mode="after")
     def _names_differ(self) -> Self:
         taken = {self.name: "the service and of [model]"}
         for challenger in self.challenger:

@@ -11,12 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from consumers.base.records import Batch, Partition
+from consumers.base.records import Batch, Partition, Uncommitted
 from consumers.config import Config
 from consumers.journal.merge import Merge
-from consumers.transports.protocol import Owner
+from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Gatherer"]
+__all__ = ["Gatherer", "hidden"]
 
 IDLE_SECONDS, MOST_IDLE_SECONDS = 0.2, 1.0  # how long a poll waits for the first record, and
 INPUT_SECONDS = 0.00125  # for each input, because a poll looks at all of them
@@ -125,3 +125,28 @@ class Gatherer:
         self._most_idle = self._polled()
         self._merge.add(fetched)
         return len(fetched)
+
+
+def hidden(
+    log: Log,
+    positions: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    until: Mapping[Partition, int],
+) -> dict[Partition, Uncommitted]:
+    """The records that open transactions kept from a drain.
+
+    Parameters
+    ----------
+    positions, ends
+        The next offset of each input, and its newest known end, which counts such records.
+    until
+        The ends of the committed records when the drain began. Those committed since are no part of
+        it.
+    """
+    behind = [p for p, end in ends.items() if end > positions.get(p, 0)]
+    stable = log.end_offsets(behind) if behind else {}
+    return {
+        partition: Uncommitted(at, ends[partition] - at, 0.0)
+        for partition, at in stable.items()
+        if at <= until.get(partition, 0) and at < ends[partition]
+    }

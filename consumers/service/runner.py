@@ -42,7 +42,7 @@ from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
-from consumers.service.gather import Gatherer
+from consumers.service.gather import Gatherer, hidden
 from consumers.service.inputs import Decision, LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
@@ -416,6 +416,8 @@ class Runner:
             self._ownership.idle = batch is None
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
+                    found_hidden = hidden(self._log, live.shard.positions, ends, until)
+                    self._event_logger.unread(uncommitted | found_hidden)
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)

@@ -47,6 +47,7 @@ def shard_of(
     """The empty shard of a configuration. `defaults`: those of its journal, or of this version.
     `wire`: by default the configured wire format. `learned`: the state of the model with which it
     begins; `imported`: the origin of that, and its labels."""
+    changes = config.input.changes if wire is None else ()  # a file has the rows
     wire = config.input.format if wire is None else wire
     defaults = Defaults(auto_of(schema)) if defaults is None else defaults
     learner, classes = _learner(config, schema, defaults, number)
@@ -73,6 +74,8 @@ def shard_of(
         defaults=defaults,
         missing=config.values.texts,
         as_text=config.input.numbers_as_text,
+        changes=changes,
+        skip_tombstones=config.input.tombstones == "skip",
         keep_bad=config.values.on_bad_value == "missing",
         corrections=correcting(config.labels.corrections, learner),
         silence=config.labels.meaning_of_silence,

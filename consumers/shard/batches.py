@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.errors import RecordError
+from consumers.base.errors import IgnoredRecordError, RecordError
 from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.json import DecodedObservations
 from consumers.shard.views import FieldCheck
 from stream.join.events import Integers
+
+if TYPE_CHECKING:
+    from consumers.shard.outcome import ShardSpec
 
 __all__ = [
     "NOTHING",
@@ -26,6 +30,7 @@ __all__ = [
     "of_rows",
     "record_of",
     "skipped",
+    "without_ignored",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -129,3 +134,20 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
             why = "a child process died each time it processed this record"
             out[at] = RecordError(reason, why)  # type: ignore[arg-type]
     return out
+
+
+def without_ignored(
+    rejected: dict[int, RecordError],
+    values: Sequence[object],
+    counts: Counter[str],
+    spec: ShardSpec,
+) -> dict[int, RecordError]:
+    """The rejected records that are dead letters; the others are counted as ignored."""
+    kept = {
+        i: error
+        for i, error in rejected.items()
+        if not isinstance(error, IgnoredRecordError)
+        and not (spec.skip_tombstones and values[i] is None)
+    }
+    counts.update(Counter(ignored=len(rejected) - len(kept)) + Counter())  # if not 0
+    return kept

@@ -25,6 +25,7 @@ from consumers.base.records import (
     Partition,
     Record,
 )
+from consumers.codecs.changes import ChangeEvents
 from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import (
@@ -160,6 +161,9 @@ class ShardSpec:
         Texts that mean "no value" in a numeric or binary field.
     as_text
         Numeric fields in which a text that is a number stands for it.
+    changes, skip_tombstones
+        The operations of change events whose rows are records, if records are change events; and
+        whether records without a value are ignored.
     keep_bad
         Whether a value that cannot be used is taken as missing.
     max_dead_letter_ratio
@@ -221,6 +225,8 @@ class ShardSpec:
     defaults: Defaults = DEFAULTS
     missing: Collection[str] = MISSING
     as_text: Collection[str] = ()
+    changes: Collection[str] = ()
+    skip_tombstones: bool = False
     keep_bad: bool = False
     max_dead_letter_ratio: float = 1.0
     version: str = ""
@@ -269,7 +275,10 @@ class ShardSpec:
 
     def label_decoder(self, schemas: SchemaBook) -> JsonLabels:
         """A decoder of label records in the wire format, with these schemas."""
-        return JsonLabels(self._documents(schemas, None), self.reporter_field)
+        documents = self._documents(schemas, None)
+        if self.changes:
+            return JsonLabels(ChangeEvents(self.changes, documents), self.reporter_field)
+        return JsonLabels(documents, self.reporter_field)
 
     def join(self) -> LabelJoin:
         """The empty join."""
@@ -295,7 +304,10 @@ class ShardSpec:
         if self.mail_field is not None:
             return MailField(self.mail_field, ignored_in(self.parser))
         if wire.fields is None:
-            return self._documents(schemas, self.reader_schema)
+            documents = self._documents(schemas, self.reader_schema)
+            if self.changes and schemas is not None:
+                return ChangeEvents(self.changes, documents)
+            return documents
         wire = reading(wire, self.parser)
         return JsonDocuments(wire) if schemas is None else RawDocuments(wire)
 

@@ -33,6 +33,7 @@ from consumers.shard.batches import (
     kept,
     of_rows,
     skipped,
+    without_ignored,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -388,7 +389,7 @@ class Shard:
         rejected = passed | {observed[k]: e for k, e in x.rejected.items()}
         rejected |= {labels[k]: e for k, e in y.rejected.items()}
         events, at = in_order(times, (places[0], x), (places[1], y), rejected)
-        return events, at, (rows, x), rejected
+        return events, at, (rows, x), without_ignored(rejected, values, self._counts, self.spec)
 
     def _count(
         self,
@@ -401,8 +402,7 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
-        odd = (("cut", x.cut), ("converted", x.converted))
-        self._counts.update({name: n for name, n in odd if n})  # seldom, and in the state
+        self._counts.update(Counter(cut=x.cut, converted=x.converted) + Counter())  # if not 0
         self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
@@ -463,7 +463,7 @@ class Shard:
             mix=self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
-            read_otherwise=(self._counts["cut"], self._counts["converted"]),
+            read_otherwise=dict(self._counts),
         )
 
     def _bad_values(self) -> dict[str, int]:

@@ -361,8 +361,9 @@ class ShardView:
         Declared field to how many of its values could not be used and were taken as missing; empty
         if such a value makes a dead letter.
     read_otherwise
-        Observations with a text that was cut within a character, which was read with U+FFFD there;
-        and texts that were read as numbers.
+        `cut`: observations with a text that was cut within a character, which was read with U+FFFD
+        there. `converted`: texts that were read as numbers. `ignored`: records that the
+        configuration leaves out.
     mail_faults
         Fault to how many mails have it; empty if the records are no mails.
     budget
@@ -417,7 +418,7 @@ class ShardView:
     mix: MixView | None = None
     keys: FrozenKeyScores | None = None
     keys_on_disk: KeysView | None = None
-    read_otherwise: tuple[int, int] = (0, 0)
+    read_otherwise: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def learning(self) -> str:

@@ -167,6 +167,17 @@ class EventLogger:
                 f"{LOOKED_AT:,}",
             )
 
+    def unread(self, inputs: Mapping[Partition, Uncommitted]) -> None:
+        """Report the records that a drain did not read."""
+        for partition, (offset, records, _) in sorted(inputs.items()):
+            log.warning(
+                "%s was not read from offset %d on: %s in transactions that their producers have "
+                "not ended; run again when they have",
+                partition,
+                offset,
+                counted(records, "record waits", "records wait"),
+            )
+
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
         """Report the longest open transaction that holds an input back."""
         late = {p: at for p, at in inputs.items() if at.seconds >= OPEN_SECONDS}

@@ -21,6 +21,7 @@ from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.keys import KEY_METRICS
 from consumers.telemetry.mix import MIX_METRICS
 from consumers.telemetry.one_class import only_one_class
+from consumers.telemetry.otherwise import OTHERWISE
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
 from consumers.telemetry.reporters import REPORTER_METRICS, label_outcomes
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
@@ -203,21 +204,7 @@ METRICS = (
         "series of their own, the others are `__other__`.",
         _bad_values,
     ),
-    MetricSpec(
-        "headwater_cut_texts_total",
-        "counter",
-        ("shard",),
-        "JSON observations with a text that a program cut within a character (half of a surrogate "
-        "pair, as of an emoji), which was read with U+FFFD there.",
-        of_shard(lambda view: view.read_otherwise[0]),
-    ),
-    MetricSpec(
-        "headwater_numbers_as_text_total",
-        "counter",
-        ("shard",),
-        "Texts that were read as numbers, in the fields of `[input] numbers_as_text`.",
-        of_shard(lambda view: view.read_otherwise[1]),
-    ),
+    *OTHERWISE,
     MetricSpec(
         "headwater_mail_faults_total",
         "counter",
