@@ -140,7 +140,12 @@ def replay(
     from consumers.config import load
 
     if from_journal:
-        given = (files, label, reporter, delay, time_field, types, limit, report, compare, verify)
+        if report is not None:
+            raise ConfigError(
+                "--report draws how the scores of a file change from record to record; --journal "
+                "replays a model without these points: give FILE, or print the scores by --json"
+            )
+        given = (files, label, reporter, delay, time_field, types, limit, compare, verify)
         _check_alone(*given, file_format, sep, encoding, quote, columns, decimal)
         results = _from_journal(config, load(config), at, shard)
     else:
@@ -161,8 +166,8 @@ def _check_alone(*given: object) -> None:
 
     if any(given):
         raise ConfigError(
-            "--journal replays what the service consumed; remove FILE and its options, "
-            "--report, --compare and --verify"
+            "--journal replays what the service consumed; remove FILE and its options, --compare "
+            "and --verify"
         )
 
 

@@ -25,7 +25,7 @@ from stream.evaluate.table import arranged
 __all__ = ["LACKING", "check_report", "drawn", "report_page", "write_report"]
 
 MOST_CLASSES = 20
-LACKING = "matplotlib is not installed; pip install matplotlib, then make the report again"
+LACKING = "matplotlib is not installed; pip install matplotlib, then a report has charts"
 LONGEST = 60  # characters of a label or name
 FURTHER = {
     score.id: score.long or score.title
