@@ -15,6 +15,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.codecs.predictions import PredictionEncoder
+from consumers.web.routes import ROUTES
 from stream.data.schema import Label
 from stream.decision.overall import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
@@ -51,6 +52,25 @@ def test_example_of_the_library_prints_what_is_below_it(tmp_path: Path) -> None:
     )
 
     assert done.stdout == shown
+
+
+def test_every_route_that_a_page_names_is_in_the_table_of_routes() -> None:
+    """With its method: a page once said that requests only read, beside POST /v1/labels."""
+    known = {(each.method, re.sub(r"\{[^}]*\}", "*", each.path)) for each in ROUTES.values()}
+    known |= {("HEAD", path) for method, path in known if method == "GET"}
+    named = re.compile(r"\b(GET|HEAD|POST|PUT|DELETE|PATCH) (/[\w/{}.-]*)")
+    wrong = []
+    for page in PAGES:
+        if page.parent.name == "decisions" or page.name == "CHANGELOG.md":
+            continue  # history
+        for method, path in named.findall(page.read_text()):
+            found = re.sub(r"\{[^}]*\}|\b[A-Z]{2,}\b", "*", path.rstrip("."))
+            if (method, found) not in known and (method, found.rstrip("/")) not in known:
+                wrong.append(f"{page.name}: {method} {path}")
+    listed = set(named.findall((ROOT / "docs/routes.md").read_text()))
+
+    assert wrong == []
+    assert listed == {(each.method, each.path) for each in ROUTES.values()}
 
 
 def test_formulas_of_scores_are_those_of_their_table() -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "DivergedError",
     "FencedError",
     "HeadwaterError",
+    "IgnoredRecordError",
     "InputChangedError",
     "JournalFormatError",
     "JournalLostError",
@@ -98,6 +99,14 @@ class RecordError(HeadwaterError):
         references form a cycle, which only the garbage collector frees.
         """
         return RecordError(self.reason, self.detail)
+
+
+class IgnoredRecordError(RecordError):
+    """A record that the configuration leaves out: it is counted, and no dead letter."""
+
+    def bare(self) -> RecordError:
+        """The same error without its traceback."""
+        return IgnoredRecordError(self.reason, self.detail)
 
 
 class ConfigError(HeadwaterError):

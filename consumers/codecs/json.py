@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
-from consumers.base.fields import MISSING, is_missing, name_of
+from consumers.base.fields import MISSING, is_missing, name_of, number_in
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import (
     LARGEST_RECORD,
@@ -75,8 +75,9 @@ class DecodedObservations:
 
     `labels` holds the label inside an observation, or None. `bad` holds the values of a record that
     cannot be used and are taken as missing. `cut` counts the accepted records with half of a
-    surrogate pair, which became U+FFFD. `given` bool (rows, categories and texts): which cells
-    have a value, if the decoder knows it without a look at each.
+    surrogate pair, which became U+FFFD, and `converted` the texts that became numbers. `given` bool
+    (rows, categories and texts): which cells have a value, if the decoder knows it without a look
+    at each.
     """
 
     rows: Rows
@@ -86,6 +87,7 @@ class DecodedObservations:
     bad: dict[int, tuple[BadValue, ...]] = field(default_factory=dict)
     cut: int = 0
     given: NDArray[np.bool_] | None = None
+    converted: int = 0
 
 
 @dataclass(slots=True)
@@ -122,6 +124,8 @@ class JsonObservations:
         The id in the bytes of a record without a key.
     closed
         Whether the format decides the fields, so that none of them is unknown.
+    as_text
+        Numeric fields in which a text that is a number stands for it.
     """
 
     def __init__(
@@ -135,8 +139,10 @@ class JsonObservations:
         documents: Callable[[Any], dict[str, Any]] | None = None,
         identified: Callable[[bytes], str] | None = None,
         closed: bool = False,
+        as_text: Collection[str] = (),
     ) -> None:
         self.schema = schema
+        self._as_text = {i for i, f in enumerate(schema.fields) if f.name in as_text}
         self._read = documents or parse_quickly
         self._identified = identified
         self.keep = keep
@@ -152,12 +158,14 @@ class JsonObservations:
         if documents is not None:  # of a document, unlike of bytes, nested values are found at once
             documents = _flattened(documents, [names[i] for i in self._dotted])
         self._documents = documents
+        plain_numbers = not self._as_text
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
         self._nested = self._dotted if documents is None else []
-        self._typed_decode = self._typed(KIND_TYPES) if flat else None
-        compiled = flat and documents is None and len(set(names)) == len(names)
+        self._typed_decode = self._typed(KIND_TYPES) if flat and plain_numbers else None
+        compiled = flat and documents is None and len(set(names)) == len(names) and plain_numbers
         self._blocks = ObservationBlocks(schema, id_field, label_field) if compiled else None
-        self._decode_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
+        texts = self.missing or self._as_text
+        self._decode_texts = self._typed(TEXT_TYPES) if flat and texts else None
         self._blank = (None,) * len(schema.fields)
         self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
         order = [f.name for f in schema.fields]
@@ -199,7 +207,7 @@ class JsonObservations:
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
-            out.cut = rest.cut
+            out.cut, out.converted = rest.cut, rest.converted
         return out
 
     def one_by_one(
@@ -239,7 +247,8 @@ class JsonObservations:
                 tuples.append(self._blank)
                 given = self._with_texts(keys[i], value)
                 if given is not None:
-                    tuples[i], ids[i], labels[i] = given
+                    tuples[i], ids[i], labels[i], converted = given
+                    out.converted += converted
                 else:
                     tuples[i] = self._take_slow(i, keys[i], value, out, (ids, labels))
         rows = out.rows = self._rows(tuples)
@@ -249,8 +258,9 @@ class JsonObservations:
 
     def _with_texts(
         self, key: bytes | None, value: bytes | None
-    ) -> tuple[tuple[Any, ...], str, object] | None:
-        """As `slow`, for a record whose numbers are numbers or texts for "no value"; else None."""
+    ) -> tuple[tuple[Any, ...], str, object, int] | None:
+        """As `slow`, for a record whose numbers are numbers, texts for "no value" or, where they
+        may be, numbers as texts, with how many of these there are; else None."""
         if self._decode_texts is None:
             return None
         try:
@@ -261,13 +271,18 @@ class JsonObservations:
             return None
         if any(found[j] is None for j in self._nested):
             return None
+        converted = 0
         for j in self._numbers:
             if type(found[j]) is str:
-                if not is_missing(found[j], self.missing):
+                if is_missing(found[j], self.missing):
+                    found[j] = None
+                    continue
+                number = number_in(found[j]) if j in self._as_text else None
+                if number is None:
                     return None
-                found[j] = None
+                found[j], converted = number, converted + 1
         label = None if self.label_field is None else found[width + 1]
-        return tuple(found[:width]), id_, label
+        return tuple(found[:width]), id_, label, converted
 
     def _take_slow(
         self,
@@ -303,10 +318,13 @@ class JsonObservations:
         document = (self._documents or parse)(value)
         features: list[Any] = []
         bad: list[BadValue] = []
-        for f in self.schema.fields:
+        for j, f in enumerate(self.schema.fields):
             found = self._find(document, f.name)
             if f.kind in ("numeric", "binary") and isinstance(found, str):
-                found = None if is_missing(found, self.missing) else found
+                if is_missing(found, self.missing):
+                    found = None
+                elif j in self._as_text and (number := number_in(found)) is not None:
+                    found = number
             try:
                 features.append(_CONVERT[f.kind](f.name, found))
             except InvalidRecordError as error:

@@ -335,6 +335,7 @@ def _check_http(config: Config, report: Report) -> None:
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
+    from consumers.commands.meeting import check_meeting
     from consumers.config.log import log_of
     from consumers.service.partitioning import objections
 
@@ -358,6 +359,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
                 for objection in objections(config, log):
                     report.wrong("shards", objection)
             _check_codecs(config, log, topics, report)
+            check_meeting(config, log, report)
             try:
                 _check_journal(config, log, topics, report)
             except HeadwaterError as e:

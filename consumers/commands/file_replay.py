@@ -124,7 +124,7 @@ def replay_file(
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, parse_delay
 
-    _check_outputs(asked)
+    _check_outputs(asked, again=entrants is not None and bool(entrants.lost))
     if asked.verify and asked.reporter:
         raise ConfigError("--verify: river's loop knows no reporters; remove --reporter")
     delay = None if asked.delay is None else parse_delay(asked.delay)
@@ -274,20 +274,20 @@ def verified(
     return {**made, "seconds": seconds}
 
 
-def _check_outputs(asked: ReplayOptions) -> None:
+def _check_outputs(asked: ReplayOptions, *, again: bool) -> None:
     if asked.report is not None:
-        from consumers.report import check_report
+        from consumers.report import LACKING, check_report, drawn
 
         check_report(asked.report)
+        if not (drawn() or again):
+            say(f"note: {asked.report} will have no charts: {LACKING}")
 
 
 def _write_outputs(asked: ReplayOptions, results: dict[str, Any], run: _Run) -> None:
     if asked.report is not None:
-        from consumers.report import LACKING, drawn, write_report
+        from consumers.report import write_report
 
         write_report(asked.report, results, run.points)
-        if not drawn():
-            typer.echo(f"note: {asked.report} has no charts: {LACKING}", err=True)
 
 
 @dataclass(frozen=True, slots=True)

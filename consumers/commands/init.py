@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, compress, count
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,8 +14,9 @@ import typer
 
 from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
-from consumers.base.fields import MISSING, name_of, unit_of
+from consumers.base.fields import MISSING, converted, field_of, unit_of
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
+from consumers.commands.ids import ID, doubts, id_of_records, no_field
 from consumers.commands.proposal import (
     NameOption,
     OutputOption,
@@ -37,13 +38,15 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.spam import BudgetOption, SpamOption, write_filter
+from consumers.offline.lateness import FEWEST, PENDING_BYTES
 from consumers.transports.registry import forms, transport_of
 
 if TYPE_CHECKING:
     from consumers.commands.sampled import Sampled
-    from consumers.config.propose import ModelChoice, Source
+    from consumers.config.propose import ModelChoice, Source, Waiting
     from consumers.config.sample import InferredField
     from consumers.files.source import FileSource
+    from consumers.offline.lateness import Lateness
     from consumers.offline.look import Arrivals
     from consumers.offline.pitfalls import Pitfalls
 
@@ -52,9 +55,7 @@ __all__ = ["init"]
 Records = Sequence[Mapping[str, Any]]
 
 LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "fraud", "is_fraud", "spam")
-ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
-REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
 IN_A_FILE = (  # why a model is worse than guessing
     "either the fields do not show the label, or the records are not in the order of their time"
 )
@@ -189,9 +190,10 @@ def init(
 
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
+    from consumers.config.labels import ONE_CLASS
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml, with_key
-    from consumers.config.sample import ONE_CLASS, SAMPLE_SIZE, fields_of_mail, infer
+    from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
     from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
 
@@ -199,18 +201,21 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
     warnings = _check_label(label, looked.records, source) if label else []
-    id_field, about_id = _id(id_field, label, looked, source, numbered=file is not None)
-    warnings += _doubts(looked, id_field)
+    id_field, about_id = id_of_records(id_field, label, looked, source, numbered=file is not None)
+    warnings += doubts(looked, id_field)
     csv = file is not None and not file.format.typed
     but = {id_field, label or id_field}
     after = looked.records[SAMPLE_SIZE:]
-    later = (lambda field: (_at(r, field) for r in after)) if look else None
+    later = (lambda field: (field_of(r, field) for r in after)) if look else None
     if looked.wire == "mail":
         fields = fields_of_mail()
     else:
         fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
     fields = with_key(fields, per) if per and looked.wire != "mail" else fields
     choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
+    if as_text := {each.name for each in fields if each.as_text}:
+        numbers = [converted(record, as_text) for record in looked.records]
+        looked = replace(looked, records=numbers)
     if look:
         found, choice, worse = _look(looked, fields, choice, id_field, asked)
         if not found.in_order:  # it says more than that the sample has one class
@@ -219,9 +224,13 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
     marks = None if file is None else marks_text(file.decimal_marks)
     origin = replace(origin, registry=registry, format=looked.wire, decimal=marks)
+    late = _lateness(looked, id_field) if labels and file is None else None
+    origin = replace(origin, waiting=None if late is None else _waiting(late))
     text = toml(origin, fields, choice, found.fields, missing)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
+    if late is not None and late.delays:
+        typer.echo(_about_delays(late, origin.waiting))
     time_field = _time(records, label, origin) if file else None
     for warning in warnings:
         typer.echo(f"warning: {warning}")
@@ -265,11 +274,12 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.sample import SAMPLE_SIZE, check_labels
+    from consumers.config.labels import check_labels
+    from consumers.config.sample import SAMPLE_SIZE
 
-    values = [_at(record, label) for record in records]
+    values = [field_of(record, label) for record in records]
     if all(value is None for value in values):
-        raise ConfigError(_no_field(label, records, source))
+        raise ConfigError(no_field(label, records, source))
     if len(set(map(str, values))) > 1:
         values = values[:SAMPLE_SIZE]
     return check_labels(label, values, first_ones(len(values), "record"))
@@ -322,10 +332,11 @@ def _look(
 def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals | None, str]:
     """When labels come, and that as text; None without labels."""
     from consumers.commands.sampled import id_of
+    from consumers.config.sections import LabelsConfig
     from consumers.offline.look import Arrivals
 
     if asked.label is not None:
-        values = [_at(record, asked.label) for record in looked.records]
+        values = [field_of(record, asked.label) for record in looked.records]
         if asked.file is not None:
             return Arrivals(values, DELAY), f"each label {DELAY} records late"
         return Arrivals(values), "each label inside its record"
@@ -334,88 +345,43 @@ def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals |
     ids = [id_of(r, key, id_field) for r, key in zip(looked.records, looked.keys, strict=True)]
     given = [looked.labels.get(id_ or "", (None, 0)) for id_ in ids]
     late = [at - time for (_, at), time in zip(given, looked.times, strict=True)]
-    return Arrivals([y for y, _ in given], late, looked.times), "labels as late as in the topic"
+    horizon = _lateness(looked, id_field).horizon(LabelsConfig().horizon_ms)
+    how = "labels as late as in the topic"
+    return Arrivals([y for y, _ in given], late, looked.times, horizon), how
 
 
-def _no_field(name: str, records: Records, source: str) -> str:
-    from consumers.config.propose import hint
-
-    names = sorted({name for record in records for name in record})
-    of = f"{counted(len(records), 'record')} of {source}"
-    return f"no field {name!r} in {of}; {hint(name, names)}"
-
-
-def _id(
-    wanted: str | None, label: str | None, looked: Sampled, source: str, *, numbered: bool
-) -> tuple[str, str | None]:
-    """The field with the id, and a line about it. `numbered`: `produce` numbers records without."""
-    from consumers.config.sample import SAMPLE_SIZE, likely_ids
-
-    records, keyed = looked.records[:SAMPLE_SIZE], looked.keyed
-    if wanted is None:
-        if keyed or any(_at(record, ID) is not None for record in records):
-            repeated = _repeated(looked, ID)
-            if numbered and repeated > REPEATED * len(looked.records):
-                return _number(looked.records), (
-                    f"{repeated:,} of {counted(len(looked.records), 'record')} have the {ID} of an "
-                    f"earlier one, so {ID} is a field like others: `produce` numbers the records; "
-                    "--id-field uses another field"
-                )
-            return ID, _without_id(ID, records, keyed=keyed)
-        found = likely_ids(looked.records, label)
-        if len(found) == 1:
-            [(name, why)] = found.items()
-            return name, f"id {name}: {why}; --id-field uses another field"
-        if found:
-            return ID, f"no field {ID!r}; --id-field {quoted(found)} would use one"
-        return ID, _without_id(ID, records, keyed=keyed)
-    values = [name_of(_at(record, wanted)) for record in records]
-    there = [value for value in values if value is not None]
-    if wanted == label:
-        raise ConfigError(f"--id-field and --label are both {label!r}; name two fields")
-    if not there:
-        raise ConfigError(_no_field(wanted, records, source))
-    wrong = [v for v in there if isinstance(v, bool) or not isinstance(v, str | int) or v == ""]
-    if wrong:
-        raise ConfigError(
-            f"--id-field {wanted}: expected text or integers, got {str(wrong[0])[:40]!r}; "
-            "name another field"
-        )
-    return wanted, _without_id(wanted, records, keyed=keyed)
-
-
-def _repeated(looked: Sampled, id_field: str) -> int:
-    """How many records have the id of an earlier one."""
+def _lateness(looked: Sampled, id_field: str) -> Lateness:
+    """How late the labels of a topic come."""
     from consumers.commands.sampled import id_of
+    from consumers.offline.lateness import lateness
 
-    keys = looked.keys or [None] * len(looked.records)
-    ids = [id_of(r, key, id_field) for r, key in zip(looked.records, keys, strict=True)]
-    there = [each for each in ids if each is not None]
-    return len(there) - len(set(there))
+    ids = [id_of(r, key, id_field) for r, key in zip(looked.records, looked.keys, strict=True)]
+    labels = ((id_, at) for id_, (_, at) in looked.labels.items())
+    return lateness(zip(ids, looked.times, strict=True), labels)
 
 
-def _number(records: Records) -> str:
-    """A name that no record has, for the numbers of the records."""
-    taken = {name for record in records for name in record}
-    return next(
-        name for name in chain(["record"], map("record_{}".format, count(2))) if name not in taken
+def _waiting(found: Lateness) -> Waiting | None:
+    """The keys of [labels] for such labels; None if the defaults suffice."""
+    from consumers.config.propose import Waiting
+    from consumers.config.sections import LabelsConfig
+    from consumers.config.units import duration_text
+
+    usual = LabelsConfig()
+    horizon, pending = found.horizon(usual.horizon_ms), found.pending(usual.max_pending)
+    if len(found.delays) < FEWEST or (horizon, pending) == (usual.horizon_ms, usual.max_pending):
+        return None
+    return Waiting(found.told, duration_text(horizon), pending)
+
+
+def _about_delays(found: Lateness, waiting: Waiting | None) -> str:
+    """How late labels come, and what was written for it."""
+    if waiting is None:
+        return found.told
+    megabytes = waiting.max_pending * PENDING_BYTES / 1e6
+    return (
+        f"{found.told}: [labels] horizon = {waiting.horizon}, max_pending = "
+        f"{waiting.max_pending:,}, which take some {megabytes:,.0f} MB if all wait"
     )
-
-
-def _doubts(looked: Sampled, id_field: str) -> list[str]:
-    """Warnings of few records, and of ids that repeat."""
-    from consumers.config.sample import FEW_RECORDS
-
-    n, repeated = len(looked.records), _repeated(looked, id_field)
-    warnings = []
-    if n < FEW_RECORDS:
-        warnings.append(f"{counted(n, 'record')} cannot show what the fields are; give more")
-    if repeated:
-        warnings.append(
-            f"id {id_field}: {repeated:,} of {counted(n, 'record')} have the id of an earlier one; "
-            "such a record is predicted, and its label is not learned"
-        )
-    return warnings
 
 
 def _time(records: Records, label: str | None, origin: Source) -> str | None:
@@ -488,25 +454,6 @@ def _say_unsorted(found: Mapping[str, Sequence[int]]) -> None:
     )
 
 
-def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
-    """A line on records without an id; None if each has one."""
-    n = sum(1 for record in records if _at(record, name) is None)
-    if keyed or not n:
-        return None
-    who = "the records have" if n == len(records) else f"{n} of {len(records)} records have"
-    lack = f"{who} neither a field {name!r} nor a key"
-    return f"{lack}: `produce` numbers them; --id-field uses another field"
-
-
-def _at(record: Mapping[str, Any], path: str) -> Any:
-    if path in record:
-        return record[path]
-    value: Any = record
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def _origin(
     source: str,
     file: FileSource | None,
@@ -560,7 +507,8 @@ def _explain(
 def _label_line(label: str, records: Records) -> str:
     from stream.decision.risk import named
 
-    values = [v for v in (_at(record, label) for record in records) if v is not None]
+    found: list[Any] = [field_of(record, label) for record in records]
+    values = [v for v in found if v is not None]
     counts = Counter(named(v) for v in values).most_common()
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""

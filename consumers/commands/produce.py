@@ -163,11 +163,11 @@ def produce(
       tail -f visits.jsonl | headwater produce visits - --config visits.toml
     """
     pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
-    how = (file_format, sep, encoding, quote, columns, decimal)
-    source = opened(file if pipe is None else pipe.file, *how)
+    place = file if pipe is None else pipe.file
+    source = opened(place, file_format, sep, encoding, quote, columns, decimal)
     kinds = types_of(types or [], source)
     settings = _settings(config) if transport is None else None
-    read = None if settings is None else settings.input
+    read = settings.input if settings else None
     who = _reporter(settings, reporter)
     alone = _alone(read, topic, label_topic, label, id_field, who)
     beside = (label, who if reporter else None) if alone is None else (None, None)
@@ -177,8 +177,7 @@ def produce(
     _check_times(rate, time_field, late, envelope=envelope)
     _compare(config, None if any_topic else read, topic, label_topic)
     register(wire, feed.topics, register_schema or [])
-    found = None if pipe is not None else survey_of(feed)
-    url, log = open_chosen(transport, config)
+    found, (url, log) = (survey_of(feed) if pipe is None else None), open_chosen(transport, config)
     with closing(log):
         make_topics(log, url, feed.topics, partitions, create=create)
         if found is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consumers.base.counts import counted
 from consumers.commands.past import (
     ConfigArgument,
     JsonOption,
@@ -16,8 +18,10 @@ from consumers.commands.past import (
     every_past,
     write_snapshot,
 )
+from consumers.offline.lateness import PENDING_BYTES
 
 if TYPE_CHECKING:
+    from consumers.service.live import LiveShard
     from consumers.timetravel.relearn import Relearned
 
 __all__ = ["relearn"]
@@ -37,13 +41,15 @@ def relearn(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn all records again with the changed [model], [labels] corrections or [scale] mix.
+    """Learn all records again with the changed [model], [labels] or [scale] mix.
 
-    Edit the configuration first. The new model learns every record that the service has consumed,
-    from journal and inputs, while the service runs. Both models are shown with their scores on
-    these records. With --yes the change is journaled, for every shard: published predictions stay,
-    and later ones are of the new model. A running service is fenced and ends with 3; start it again
-    with the changed configuration.
+    Edit the configuration first. Of [labels], horizon, max_pending, max_pending_bytes and
+    corrections can change: labels that came after the old horizon are then learned. The new model
+    learns every record that the service has consumed, from journal and inputs, while the service
+    runs. Both models are shown with their scores on these records, and what waits for labels. With
+    --yes the change is journaled, for every shard: published predictions stay, and later ones are
+    of the new model. A running service is fenced and ends with 3; start it again with the changed
+    configuration.
 
     \b
     Examples:
@@ -85,7 +91,15 @@ def _compared(both: Relearned) -> dict[str, Any]:
 
     old, new = (standings(live.shard.view())[0] for live in (both.old, both.new))
     models = [{**old, "name": "old"}, {**new, "name": "new"}]
-    return {"position": both.old.position, "models": models}
+    waiting = {"old": _waiting(both.old), "new": _waiting(both.new)}
+    return {"position": both.old.position, "models": models, "labels": waiting}
+
+
+def _waiting(live: LiveShard) -> dict[str, int]:
+    """What became of labels and observations, and how many observations wait now."""
+    view, labels = live.shard.view(), live.shard.spec.config.labels
+    found = {key: view.labels.get(key, 0) for key in ("joined", "late", "expired", "evicted")}
+    return {**found, "waiting": view.pending, "max_pending": labels.max_pending}
 
 
 def _swap(
@@ -118,6 +132,10 @@ def _show(shards: list[dict[str, Any]], *, yes: bool) -> None:
             of = f"shard {s['shard']} " if several else ""
             models[f"{of}{model['name']} {model['type']}"] = model
     show_models(models)
+    for s in shards:
+        of = f" of shard {s['shard']}" if several else ""
+        for name, found in s.get("labels", {}).items():
+            typer.echo(f"labels      {name}{of}: {_told(found)}")
     if not yes:
         typer.echo("nothing was changed; add --yes to do it")
     for s in shards if yes else ():
@@ -127,6 +145,28 @@ def _show(shards: list[dict[str, Any]], *, yes: bool) -> None:
                 f"journaled   record {s['journal_entry']}{of}: the model has the new settings"
             )
             typer.echo(f"snapshot    {s['snapshot']}")
+
+
+def _told(found: Mapping[str, int]) -> str:
+    """What became of labels and observations, in words.
+
+    Examples
+    --------
+    >>> print(_told(dict(joined=9, late=0, expired=1, evicted=0, waiting=7, max_pending=100000)))
+    9 joined, 1 observation expired; 7 of at most 100,000 wait, which take some 75 MB if all do
+    """
+    learned = [f"{found['joined']:,} joined"]
+    late = [f"{found['late']:,} late"] if found["late"] else []
+    gone = [
+        f"{counted(found[key], 'observation')} {key}"
+        for key in ("expired", "evicted")
+        if found[key]
+    ]
+    megabytes = found["max_pending"] * PENDING_BYTES / 1e6
+    return (
+        f"{', '.join([*learned, *late, *gone])}; {found['waiting']:,} of at most "
+        f"{found['max_pending']:,} wait, which take some {megabytes:,.0f} MB if all do"
+    )
 
 
 def _listed(numbers: list[int]) -> str:

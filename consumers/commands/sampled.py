@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from consumers.files.source import FileSource
     from consumers.transports.protocol import Log
 
-__all__ = ["LOOKED_AT", "Sampled", "id_of", "of_file", "of_topic"]
+__all__ = ["LOOKED_AT", "Sampled", "first_objects", "id_of", "of_file", "of_topic"]
 
 LOOKED_AT = 20_000  # records: enough for scores within a point, and read in seconds
 MOST_BYTES = 16 * 2**20  # of them, so that large or wide records take seconds, too
@@ -150,6 +150,13 @@ def of_topic(
             known.setdefault(id_, (record.get("label"), time))  # the first one counts
     times, keys, records = zip(*found, strict=True)
     return Sampled(records, times, keys, known, wire)
+
+
+def first_objects(
+    log: Log, topic: str, partitions: int, most: int
+) -> list[tuple[int, bytes | None, Record]]:
+    """The first JSON objects of a topic, each with its timestamp and key."""
+    return _objects(log, topic, partitions, most, _json)[0]
 
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:

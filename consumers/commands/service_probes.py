@@ -207,7 +207,9 @@ def _read_records(shard: Mapping[str, Any], report: Report) -> None:
         )
     elif observations:
         report.fine("dead letters", f"{total:,} beside {observations:,} observations")
-    if observations and not shard.get("learned"):
+    if unmet := shard.get("unmet_labels"):
+        report.wrong("labels", str(unmet))
+    elif observations and not shard.get("learned"):
         report.wrong("labels", "no label was learned yet; check that labels arrive, and their ids")
 
 

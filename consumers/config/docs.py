@@ -42,7 +42,8 @@ file. `headwater init` writes a configuration; `headwater check FILE` reports it
 are the *identity* of the service. They decide what the model learns, so journal record 0 holds
 them, and a start with another identity under the same `name` is refused. So do the versions of the
 parsers of [mail](records.md#mail). `headwater relearn` changes `[model]`, `[mail]`, `[labels]
-corrections` and these versions under the same name ([howto/relearn.md](howto/relearn.md)).
+corrections`, `horizon`, `max_pending` and `max_pending_bytes`, and these versions under the same
+name ([howto/relearn.md](howto/relearn.md)).
 `transport`, `max_wait_ms`, `trust_pickle`, `trust_python` and `standbys` are not part of it,
 because they do not change what is learned.
 All other keys can change at any restart.

@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["identity_difference", "relearnable"]
+__all__ = ["RELEARNED_LABELS", "identity_difference", "relearnable"]
+
+# The keys of [labels] that `headwater relearn` changes.
+RELEARNED_LABELS = ("corrections", "horizon", "max_pending", "max_pending_bytes")
 
 _ABSENT = object()
 
@@ -28,17 +31,20 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
 
 def relearnable(differences: Sequence[str]) -> bool:
     """Whether `headwater relearn` can make all of these changes: [model], [labels] corrections,
-    whether shards mix, and another version of the parser of the records.
+    how long and how many observations wait, whether shards mix, and another version of the parser
+    of the records.
 
     Examples
     --------
     >>> relearnable(['model.type: was "GaussianNB", now "MixedNB"'])
     True
-    >>> relearnable(["model.seed: was 42, now 43", "labels.horizon: was 1, now 2"])
+    >>> relearnable(["model.seed: was 42, now 43", 'labels.horizon: was "7d", now "40d"'])
+    True
+    >>> relearnable(['labels.silence: was not set, now "ham"'])
     False
     """
     keys = [line.partition(":")[0] for line in differences]
-    relearned = ("labels.corrections", "scale.mix")
+    relearned = ("scale.mix", *(f"labels.{key}" for key in RELEARNED_LABELS))
     return all(key.startswith(("model.", "input.parser.")) or key in relearned for key in keys)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -134,6 +134,30 @@ class InputConfig(Section):
         "nested. The label is learned right after the prediction. Default none, because a "
         "label that is known at once needs no prediction, so you have to ask for it.",
     )
+    numbers_as_text: Annotated[tuple[FieldName, ...], Field(strict=False, max_length=1000)] = Field(
+        default=(),
+        description="Numeric fields in which a text that is a number stands for it, such as "
+        '`["amount"]` for `"amount": "12.50"`: Debezium, databases and programs for money write '
+        "decimal numbers so. `headwater_numbers_as_text_total` counts them. `headwater init` "
+        "proposes it. Default none: a text in a numeric field is a value that does not fit.",
+    )
+    tombstones: Literal["dead_letter", "skip"] = Field(
+        default="dead_letter",
+        description="What happens to a record without a value, which marks a deleted key in a "
+        "compacted topic. `skip`: it is ignored, and `headwater_ignored_records_total` counts it. "
+        "Default `dead_letter`, because most topics have none, and a producer that writes them "
+        "by mistake must be noticed.",
+    )
+    changes: Annotated[tuple[Literal["c", "r", "u"], ...], Field(strict=False, max_length=3)] = (
+        Field(
+            default=(),
+            description="The records of all inputs are change events of Debezium, and the row in "
+            '`after` is the record where `op` is one of these: `["c", "r"]` are new rows and those '
+            "of the first snapshot, `u` are updates. Others are ignored and counted "
+            "([howto/change-data.md](howto/change-data.md)). Needs `[features]`. Default none: the "
+            "record itself is the observation.",
+        )
+    )
     start: Annotated[str, BeforeValidator(_start)] = Field(
         default="earliest",
         description="Where the first run starts: `earliest`, `latest` or a time "
@@ -155,6 +179,16 @@ class InputConfig(Section):
         if isinstance(given, Mapping) and isinstance(name := given.get("id_header"), str):
             return {"id": name, **given}
         return given
+
+    @model_validator(mode="after")
+    def _changes_are_rows(self) -> Self:
+        if self.changes and (self.mail is not None or self.fields):
+            raise ValueError("changes are rows of a table, not mails or texts; remove one key")
+        if (self.changes or self.tombstones == "skip") and wire_format(self.format).rows:
+            raise ValueError(
+                f"rows of {self.format} messages are no tombstones or change events; remove the key"
+            )
+        return self
 
     @model_validator(mode="after")
     def _rows_have_no_headers(self) -> Self:

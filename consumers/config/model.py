@@ -15,7 +15,7 @@ from consumers.codecs.registry import wire_format
 from consumers.config.auto import ON_DISK
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
-from consumers.config.identity import identity_difference
+from consumers.config.identity import RELEARNED_LABELS, identity_difference
 from consumers.config.input import InputConfig, MailConfig
 from consumers.config.learner import (
     SERVICE_NAME,
@@ -164,6 +164,22 @@ class Config(Section):
                     f"[features] {name}: records in the format {self.input.format} have the fields "
                     f"{fields}; remove the section to learn from all of them"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _texts_are_numeric(self) -> Self:
+        for name in self.input.numbers_as_text:
+            if (self.features or {}).get(name) != "numeric":
+                raise ValueError(
+                    f"[input] numbers_as_text: {name!r} is not numeric in [features]; declare it "
+                    f'there: {name} = "numeric"'
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_have_fields(self) -> Self:
+        if self.input.changes and self.features is None:
+            raise ValueError("[input] changes needs [features]: declare the columns to learn from")
         return self
 
     @model_validator(mode="after")
@@ -430,21 +446,21 @@ class Config(Section):
         return identity
 
     def with_settings(self, identity: Mapping[str, Any]) -> Config:
-        """This configuration with [model], [labels] corrections, [scale] mix and the parser of an
-        identity.
+        """This configuration with [model], the relearned keys of [labels], [scale] mix and the
+        parser of an identity.
 
         Whether a pickle or code is trusted is never read from a journal: it stays as it is here.
         """
-        corrections = identity["labels"]["corrections"]
+        waits = {key: identity["labels"][key] for key in RELEARNED_LABELS}
         parser = identity["input"].get("parser", {})
         mixes = identity["scale"]["mix"]
         differ = identity_difference(identity["model"], self.identity()["model"])
         alike = mixes == (self.scale.mix is not None) and parser == self.parser
-        if not differ and corrections == self.labels.corrections and alike:
+        labels = self.labels.model_copy(update=waits)
+        if not differ and labels == self.labels and alike:
             return self
         trusted = {key: getattr(self.model, key) for key in ("trust_pickle", "trust_python")}
         block = accepted_keys({**identity["model"], **trusted})
-        labels = self.labels.model_copy(update={"corrections": corrections})
         model = ModelConfig.model_validate(block)
         scale = self.scale.model_copy(update={"mix": (self.scale.mix or "1m") if mixes else None})
         own = self.model_copy(update={"model": model, "labels": labels, "scale": scale})

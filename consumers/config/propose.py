@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from consumers.base.errors import ConfigError
 from consumers.config.auto import OF_KEYS, PER
 from consumers.config.sample import InferredField
 
-__all__ = ["ModelChoice", "Source", "choose", "hint", "service_name", "toml", "with_key"]
+__all__ = ["ModelChoice", "Source", "Waiting", "choose", "hint", "service_name", "toml", "with_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,14 @@ class ModelChoice:
     why: str
     scores: Sequence[str] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Waiting(NamedTuple):
+    """[labels] horizon and max_pending, and why."""
+
+    why: str
+    horizon: str
+    max_pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class Source:
     registry: str | None = None
     format: str = "json"
     decimal: str | None = None
+    waiting: Waiting | None = None
 
 
 def choose(
@@ -129,9 +138,11 @@ def toml(
         "",
         "[input]",
         *_input(source),
+        *_as_text(fields),
         "",
         *_registry(source),
         *_files(source),
+        *_waiting(source),
         *_declared(source, fields, warnings or {}, missing),
         "[model]",
         f"# {choice.why}.",
@@ -176,11 +187,30 @@ def _input(source: Source) -> list[str]:
     return lines
 
 
+def _as_text(fields: Sequence[InferredField]) -> list[str]:
+    """The key of the fields whose numbers are texts, if there are any."""
+    names = ", ".join(_text(each.name) for each in fields if each.as_text)
+    return [f'numbers_as_text = [{names}]  # "12.50" is 12.5'] if names else []
+
+
 def _registry(source: Source) -> list[str]:
     """The registry, if the topics have schemas."""
     if source.registry is None:
         return []
     return ["[registry]", f"url = {_text(source.registry)}", ""]
+
+
+def _waiting(source: Source) -> list[str]:
+    """How long observations wait, if it is longer than by default."""
+    if source.waiting is None:
+        return []
+    why, horizon, pending = source.waiting
+    lines = [
+        "[labels]",
+        f"# {why[0].upper()}{why[1:]}, in the sample.",
+        f"horizon = {_text(horizon)}",
+    ]
+    return [*lines, f"max_pending = {pending}", ""]
 
 
 def _files(source: Source) -> list[str]:

@@ -18,22 +18,21 @@ from typing import Any
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
-from consumers.base.fields import EXACT, MISSING, is_missing, name_of
+from consumers.base.fields import EXACT, MISSING, is_missing, number_in
 from consumers.config.sections import LONGEST_NAME
 from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
-    "ONE_CLASS",
     "SAMPLE_SIZE",
     "InferredField",
-    "check_labels",
     "fields_of_mail",
     "infer",
     "likely_ids",
     "named_like_a_time",
     "named_like_an_id",
     "schema_of",
+    "share_text",
 ]
 
 MOST_FIELDS = 1000
@@ -44,14 +43,9 @@ FEW_DISTINCT = 10  # values that a category can have in a sample of any size
 TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
 RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
 
+AS_NUMBERS = ", written as text: [input] numbers_as_text reads them"
 AS_TEXT = '; declared "text" its words would be learned'
 
-# What to do with a label that is a measurement.
-RANGES = "a model predicts classes, no numbers: name a field that holds classes, or ranges"
-MEASURED, REPEATS = 30, 10  # as many different integers, each in fewer records, are measurements
-
-MOST_CLASSES = 256  # the default of [model] max_classes
-ONE_CLASS = "only one class"  # how the warning of it begins
 FEW_RECORDS = 20  # in fewer records, distinct values are no evidence of an id
 LONGEST_ID = 64  # characters
 
@@ -81,13 +75,15 @@ _DATE = re.compile(
 class InferredField:
     """The inferred kind of a field, None if it is left out. `why` is one sentence with figures.
 
-    `missing` says in how many records the field has no value, "" if it is in all.
+    `missing` says in how many records the field has no value, "" if it is in all. `as_text`: its
+    numbers are texts.
     """
 
     name: str
     kind: Kind | None
     why: str
     missing: str = ""
+    as_text: bool = False
 
     @property
     def about(self) -> str:
@@ -108,11 +104,15 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
     >>> records = [{"amount": 1.5, "txn": f"t{i}"} for i in range(30)]
     >>> likely_ids(records, None)
     {'txn': 'all 30 values are distinct, and its name is that of an id'}
+    >>> records = [{"account": "a", "payment": {"id": i}} for i in range(30)]
+    >>> list(likely_ids(records, None))
+    ['payment.id']
     """
-    first = next(iter(records[0]), None) if records else None
+    flat = [dict(_flat(record, set())) for record in records]
+    first = next(iter(flat[0]), None) if flat else None
     found = {}
-    for name in records[0] if len(records) >= FEW_RECORDS else ():
-        values = [record.get(name) for record in records]
+    for name in flat[0] if len(flat) >= FEW_RECORDS else ():
+        values = [record.get(name) for record in flat]
         if name == label or not all(_may_be_id(v) for v in values):
             continue
         if len(set(map(str, values))) < len(values) or _TIME_NAME.search(name):
@@ -158,95 +158,6 @@ def fields_of_mail() -> list[InferredField]:
     InferredField(name='subject', kind='text', why='of each mail', missing='')
     """
     return [InferredField(name, kind, "of each mail") for name, kind in FIELDS.items()]
-
-
-def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
-    """Check that a model can learn these labels; returns warnings, each one line.
-
-    Parameters
-    ----------
-    values
-        The labels of the sample, None for a record without one.
-    where
-        What the sample is, such as "500 records of pages.csv".
-
-    Raises
-    ------
-    ConfigError
-        They are decimal numbers, lists or objects, ids, or too many classes.
-
-    Examples
-    --------
-    >>> check_labels("bought", [True, True], "2 records of visits.csv")
-    ['only one class in 2 records of visits.csv; is it sorted by class?']
-    """
-    missing = sum(v is None or v != v for v in values)
-    values = [v for v in values if v is not None and v == v]
-    names = [name_of(v) for v in values]
-    if not any(isinstance(name, float) for name in names):  # or they are measurements
-        values = names
-    wrong = [v for v in values if not isinstance(v, str | int)]
-    if wrong and len(wrong) * 2 >= len(values):
-        raise ConfigError(_no_class(label, wrong, where))
-    classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
-    if len(classes) == len(values) >= FEW_RECORDS:
-        raise ConfigError(
-            f"label {label!r}: all {len(values):,} values are distinct in {where}: this looks like "
-            "an id or a measurement; name a field that holds classes"
-        )
-    numbers = all(type(v) is int for v in values)
-    if len(classes) > MOST_CLASSES:
-        raise ConfigError(
-            f"label {label!r}: {len(classes):,} classes in {where}, expected at most "
-            f"{MOST_CLASSES}; " + (RANGES if numbers else "name a field that holds fewer")
-        )
-    warnings = []
-    if numbers and len(classes) >= MEASURED and len(classes) * REPEATS > len(values):
-        warnings.append(
-            f"label {label}: {len(classes):,} different integers in {where} look like a "
-            f"measurement; {RANGES}"
-        )
-    warnings += _spelled_alike(label, values)
-    if wrong:
-        warnings.append(
-            f"label {label}: "
-            + _share(len(wrong), len(values), "neither text, integer nor truth value")
-            + "; such labels become dead letters"
-        )
-    if len(classes) == 1:
-        do = "is it sorted by class?"
-        if missing:
-            do = (
-                f"{missing:,} of them have no label: if they never get one, [labels] silence says "
-                "what they are (docs/operations.md)"
-            )
-        warnings.append(f"{ONE_CLASS} in {where}; {do}")
-    return warnings
-
-
-def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:
-    """A warning of classes whose names differ only in case or spaces; [] without such."""
-    by_spelling: dict[str, set[str]] = {}
-    for value in values:
-        if isinstance(value, str):
-            by_spelling.setdefault(" ".join(value.split()).casefold(), set()).add(value)
-    same = next((sorted(names) for names in by_spelling.values() if len(names) > 1), None)
-    if same is None:
-        return []
-    return [
-        f"label {label}: {' and '.join(map(repr, same[:3]))} are different classes; if they mean "
-        "the same, spell them alike"
-    ]
-
-
-def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
-    """Raise the error for values that cannot be labels, with what to do."""
-    do = "name a field that holds classes"
-    if all(isinstance(v, float) for v in wrong):
-        do = RANGES
-    shown = repr(wrong[0])
-    shown = shown if len(shown) <= 40 else shown[:39] + "…"
-    return f"label {label!r}: expected text, integers or truth values, got {shown} in {where}; {do}"
 
 
 def _may_be_id(value: object) -> bool:
@@ -313,6 +224,8 @@ def infer(
             inferred.append(InferredField(name[:LONGEST_NAME], None, why))
             continue
         values = _present(columns[name], missing)
+        as_text = text and not csv and _decimals_as_text(values, missing)
+        values = _as_numbers(values) if as_text else values
         if len(values) < RAREST * len(records):
             why = f"in {len(values):,} of {len(records):,} records: too rare to be inferred"
             inferred.append(InferredField(name, None, why))
@@ -322,9 +235,26 @@ def infer(
             kind, why = _tried(values, later(name))
         absent = len(records) - len(values)
         after = list(later(name)) if later is not None and kind is not None else []
-        share = _absent(absent, len(records), kind, after, missing)
-        inferred.append(InferredField(name, kind, why, share))
+        share = _absent(absent, len(records), kind, _as_numbers(after, as_text), missing)
+        why += AS_NUMBERS if as_text else ""
+        inferred.append(InferredField(name, kind, why, share, as_text))
     return inferred
+
+
+def _as_numbers(values: Sequence[Any], convert: bool = True) -> list[Any]:
+    """The values with numbers for texts that are numbers, if they are converted."""
+    found = ((v, number_in(v) if convert and isinstance(v, str) else None) for v in values)
+    return [v if number is None else number for v, number in found]
+
+
+def _decimals_as_text(values: Sequence[Any], missing: Collection[str]) -> bool:
+    """Whether texts are numbers, and one has a decimal point: whole numbers may be codes."""
+    texts = [v for v in values if isinstance(v, str) and not is_missing(v, missing)]
+    if not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
+        return False
+    if not any("." in text for text in texts):
+        return False
+    return all(number_in(t) is not None and not _LEADING_ZERO.match(t.strip()) for t in texts)
 
 
 def _absent(
@@ -414,7 +344,9 @@ def _kind(
     strings = [v for v in values if isinstance(v, str)]
     others = len(values) - len(numbers) - len(truths) - len(strings)
     if others * 2 > len(values):
-        return None, _share(others, len(values), "a list", "lists") + ", which no model supports"
+        return None, share_text(
+            others, len(values), "a list", "lists"
+        ) + ", which no model supports"
     if _identifies(name, values):
         return None, f"{len(values):,} of {len(values):,} values distinct, and named like an id"
     if len(strings) > max(len(numbers), len(truths)):
@@ -436,14 +368,14 @@ def _kind(
 def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> tuple[Kind, str]:
     total = len(values)
     if len(truths) > len(numbers):
-        return "binary", _share(len(truths), total, "true or false")
+        return "binary", share_text(len(truths), total, "true or false")
     if len(truths) + len(numbers) == total and all(v in (0, 1) for v in values):
         ones = sum(1 for v in values if v == 1)
         rarer = min(ones, total - ones)
         if truths or (total >= 20 and rarer >= RAREST_BINARY * total):
             return "binary", _zeros(total, ones)
         return "numeric", _perhaps_more(total, ones)
-    why = _share(len(numbers), total, "a number", "numbers")
+    why = share_text(len(numbers), total, "a number", "numbers")
     words = Counter(v for v in values if isinstance(v, str)).most_common(1)
     return "numeric", why + _rejects(total - len(numbers), words[0][0] if words else None)
 
@@ -477,26 +409,34 @@ def _zeros(total: int, ones: int) -> str:
     --------
     >>> _zeros(1, 1), _zeros(1200, 20)
     ('the only value is 1', 'all 1,200 values are 0 or 1, 20 of them 1')
+    >>> _zeros(20_000, 0), _zeros(300, 300)
+    ('all 20,000 values are 0', 'all 300 values are 1')
     """
     if total == 1:
         return f"the only value is {ones}"
+    if ones in (0, total):
+        return f"all {total:,} values are {1 if ones else 0}"
     return f"all {total:,} values are 0 or 1, {ones:,} of them 1"
 
 
 def _perhaps_more(total: int, ones: int) -> str:
     """Why a field with zeros and ones only is numeric."""
-    lack = "there are too few values" if total < FEWEST_BINARY else "one value is too rare"
-    return f"{_zeros(total, ones)}: {lack} to rule out other numbers"
+    lack = "one value is too rare to"
+    if total < FEWEST_BINARY:
+        lack = "there are too few values to"
+    elif ones in (0, total):
+        lack = "one value alone does not"
+    return f"{_zeros(total, ones)}: {lack} rule out other numbers"
 
 
-def _share(n: int, total: int, one: str, more: str | None = None) -> str:
+def share_text(n: int, total: int, one: str, more: str | None = None) -> str:
     """How many values are of a kind.
 
     Examples
     --------
-    >>> _share(1, 1, "a number", "numbers"), _share(1, 3, "a number", "numbers")
+    >>> share_text(1, 1, "a number", "numbers"), share_text(1, 3, "a number", "numbers")
     ('the only value is a number', '1 of 3 values is a number')
-    >>> _share(2, 3, "true or false")
+    >>> share_text(2, 3, "true or false")
     '2 of 3 values are true or false'
     """
     if n == total == 1:
@@ -524,7 +464,9 @@ def _string_kind(
     total, distinct = len(strings), len(set(strings))
     dates = sum(1 for s in strings if _DATE.match(s))
     if dates * 2 > total:
-        return None, _share(dates, total, "a date", "dates") + ", and future ones will all be new"
+        return None, share_text(
+            dates, total, "a date", "dates"
+        ) + ", and future ones will all be new"
     words = sum(len(s.split()) for s in strings) / total
     figures = f"{distinct:,} of {total:,} values distinct"
     if words >= TEXT_WORDS and distinct * 2 > total:

@@ -13,8 +13,9 @@ from typing import Any
 
 from consumers.base.counts import first_ones
 from consumers.base.errors import ConfigError
+from consumers.config.labels import check_labels
 from consumers.config.propose import Source, choose, service_name, toml
-from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
+from consumers.config.sample import SAMPLE_SIZE, infer
 from consumers.demo.bundled import RECORDS
 
 __all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]

@@ -25,11 +25,12 @@ class Decided(NamedTuple):
     ----------
     marks
         Column of numbers to its mark: a point, a comma, "" if no cell has one, or `UNDECIDED`.
-    by_others
-        The columns whose mark is the one of other columns.
+    proven, by_others
+        The columns whose cells prove their mark, and those whose mark is the one of other columns.
     """
 
     marks: dict[str, str]
+    proven: list[str]
     by_others: list[str]
 
     def lines(self, columns: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> list[str]:
@@ -43,11 +44,8 @@ class Decided(NamedTuple):
         decimal commas in price: '9,50' is 9.5
         decimal commas, as in other columns, in sum: '1.234' is 1234
         """
-        known = {name for name in self.marks if name in given} | set(self.by_others)
-        if given.get(EVERY) != ",":
-            found = [("", [n for n, mark in self.marks.items() if mark == "," and n not in known])]
-        else:
-            found = []
+        odd = [n for n in self.proven if self.marks[n] == "," and n not in given]
+        found = [("", [] if given.get(EVERY) == "," else odd)]
         found += [(", as in other columns,", self.by_others)]
         return [
             f"decimal {'commas' if self.marks[names[0]] == ',' else 'points'}{why} in "
@@ -81,7 +79,7 @@ def decided(
     >>> decided({"x": ["950", "1.234"], "y": ["7"]}, {}).marks
     {'x': '?', 'y': ''}
     >>> decided({"x": ["950", "1.234"], "y": ["7,5"]}, {})
-    Decided(marks={'x': ',', 'y': ','}, by_others=['x'])
+    Decided(marks={'x': ',', 'y': ','}, proven=['y'], by_others=['x'])
     """
     own = {
         name: mark_of(list(filter(readings, cells)) if name in declared else cells)
@@ -101,7 +99,7 @@ def decided(
                 by_others.append(name)
             mark = by_given or others or mark
         marks[name] = mark
-    return Decided(marks, by_others)
+    return Decided(marks, [name for name, mark in own.items() if mark in (".", ",")], by_others)
 
 
 def question(columns: Mapping[str, Sequence[str]], found: Decided) -> str | None:

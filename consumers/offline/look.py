@@ -22,6 +22,7 @@ from consumers.codecs.json import JsonObservations
 from consumers.config.auto import Defaults, auto_of
 from consumers.config.learner import ModelConfig
 from consumers.config.propose import ModelChoice
+from consumers.config.sections import LabelsConfig
 from consumers.offline.feed import encoded
 from consumers.shard.models import build, limited, unused
 from stream.data.block import Rows
@@ -58,11 +59,14 @@ class Arrivals(NamedTuple):
         After how many records a label comes; or its delay in ms, one for each record.
     times
         The timestamp of each record in ms; None if `late` counts records.
+    horizon
+        The delay in ms after which a label is not learned, as `[labels] horizon`.
     """
 
     labels: Sequence[Any]
     late: int | Sequence[int] = 0
     times: Sequence[int] | None = None
+    horizon: int = LabelsConfig().horizon_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +308,17 @@ def _usable(
 
 def _parts(kept: Sequence[int], arrivals: Arrivals) -> list[Chunk]:
     """The events of the records, in blocks."""
-    labels, late, times = arrivals
+    labels, late, times, horizon = arrivals
     if times is None:
         return list(chunks([({}, labels[n]) for n in kept], None, late, BLOCK, None))
     delays = [late] * len(times) if isinstance(late, int) else late
-    timed = [({"time": times[n], "late": max(0, delays[n])}, labels[n]) for n in kept]
+    timed = [
+        (
+            {"time": times[n], "late": max(0, delays[n])},
+            labels[n] if delays[n] <= horizon else None,
+        )
+        for n in kept
+    ]
     return list(chunks(timed, "time", "late", BLOCK, None))
 
 

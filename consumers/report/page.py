@@ -61,7 +61,7 @@ thead th { border-bottom: 1px solid var(--grid); font-weight: 600; }
 
 
 MOST_CLASSES = 20
-LACKING = "matplotlib is not installed; pip install matplotlib, then make the report again"
+LACKING = "matplotlib is not installed; pip install matplotlib, then a report has charts"
 LONGEST = 60  # characters of a label or name
 FURTHER = {
     score.id: score.long or score.title

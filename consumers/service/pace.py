@@ -15,13 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from consumers.base.records import Batch, Partition
+from consumers.base.records import Batch, Partition, Uncommitted
 from consumers.config import Config
 from consumers.config.sections import CommitConfig
 from consumers.journal.merge import Merge
 from consumers.service.live import LiveShard
 from consumers.shard.shard import Shard
-from consumers.transports.protocol import Owner
+from consumers.transports.protocol import Log, Owner
 from stream.kernel.tiers import interpreting
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
     "Ownership",
     "SnapshotDue",
     "commit_size",
+    "hidden",
+    "reached",
 ]
 
 
@@ -276,3 +278,38 @@ class Ownership:
         if not self.idle or silent <= DOUBT_SECONDS:
             return ""
         return f"the log has not confirmed for {silent:.0f} s that this process owns the shard"
+
+
+def hidden(
+    log: Log,
+    positions: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    until: Mapping[Partition, int],
+) -> dict[Partition, Uncommitted]:
+    """The records that open transactions kept from a drain.
+
+    Parameters
+    ----------
+    positions, ends
+        The next offset of each input, and its newest known end, which counts such records.
+    until
+        The ends of the committed records when the drain began. Those committed since are no part of
+        it.
+    """
+    behind = [p for p, end in ends.items() if end > positions.get(p, 0)]
+    stable = log.end_offsets(behind) if behind else {}
+    return {
+        partition: Uncommitted(at, ends[partition] - at, 0.0)
+        for partition, at in stable.items()
+        if at <= until.get(partition, 0) and at < ends[partition]
+    }
+
+
+def reached(
+    at: Mapping[Partition, int], until: Mapping[Partition, int], ends: Mapping[Partition, int]
+) -> bool:
+    """Whether every input is at its end. A log may end in markers, which are not records.
+
+    An input is also at its end if `ends` shows that it has no further records.
+    """
+    return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())

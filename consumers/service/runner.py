@@ -46,7 +46,15 @@ from consumers.service.inputs import Decision, LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of
-from consumers.service.pace import Gatherer, InterpretedPace, Ownership, SnapshotDue, commit_size
+from consumers.service.pace import (
+    Gatherer,
+    InterpretedPace,
+    Ownership,
+    SnapshotDue,
+    commit_size,
+    hidden,
+    reached,
+)
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.schemas import SchemaSupply, registry_of
 from consumers.service.trial import TrialProcesses, pieces
@@ -411,7 +419,8 @@ class Runner:
             self._show(live, found, ends, uncommitted)
             self._ownership.idle = batch is None
             if batch is None:
-                if until is not None and _reached(live.shard.positions, until, ends):
+                if until is not None and reached(at := live.shard.positions, until, ends):
+                    self._event_logger.unread(uncommitted | hidden(self._log, at, ends, until))
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)
@@ -435,7 +444,7 @@ class Runner:
                     watch.journaled(live, event.position)
             if due(live, writer.busy):
                 self._snapshot(live, writer)
-            if until is not None and _reached(live.shard.positions, until, {}):
+            if until is not None and reached(live.shard.positions, until, {}):
                 break
         reach("shutdown")
         if due.changed:
@@ -565,16 +574,6 @@ class Runner:
         self.status_feed.snapshot_not_written(str(error))
         what = "the next snapshot is copied again" if copied else "a restart will replay more"
         log.error("%s; the service continues, %s", error, what)
-
-
-def _reached(
-    at: Mapping[Partition, int], until: Mapping[Partition, int], ends: Mapping[Partition, int]
-) -> bool:
-    """Whether every input is at its end. A log may end in markers, which are not records.
-
-    An input is also at its end if `ends` shows that it has no further records.
-    """
-    return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())
 
 
 def _health(view: ShardView, objection: str = "") -> Health:

@@ -81,6 +81,7 @@ def shard_of(
         defaults,
         trusted(config),
         imported,
+        config.input.changes if wire is None else (),  # a file has the rows
     )
     return Shard(spec, learner)
 

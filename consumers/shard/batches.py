@@ -5,6 +5,7 @@ Rule: the digest of a commit does not depend on the pieces in which it is proces
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -14,13 +15,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.errors import RecordError
+from consumers.base.errors import IgnoredRecordError, RecordError
 from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.account import FieldTally
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.unused import Note, bounded
-from consumers.shard.spec import OutputShape
+from consumers.shard.spec import OutputShape, ShardSpec
 from stream.data.schema import Label
 from stream.evaluate.quality import Quality
 from stream.evaluate.result import Result, joined
@@ -41,6 +42,7 @@ __all__ = [
     "of_rows",
     "record_of",
     "skipped",
+    "without_ignored",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -221,6 +223,23 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
             why = "a child process died each time it processed this record"
             out[at] = RecordError(reason, why)  # type: ignore[arg-type]
     return out
+
+
+def without_ignored(
+    rejected: dict[int, RecordError],
+    values: Sequence[object],
+    counts: Counter[str],
+    spec: ShardSpec,
+) -> dict[int, RecordError]:
+    """The rejected records that are dead letters; the others are counted as ignored."""
+    kept = {
+        i: error
+        for i, error in rejected.items()
+        if not isinstance(error, IgnoredRecordError)
+        and not (spec.config.input.tombstones == "skip" and values[i] is None)
+    }
+    counts.update(Counter(ignored=len(rejected) - len(kept)) + Counter())  # if not 0
+    return kept
 
 
 @dataclass(slots=True)

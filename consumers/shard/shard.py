@@ -33,6 +33,7 @@ from consumers.shard.batches import (
     kept,
     of_rows,
     skipped,
+    without_ignored,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -391,7 +392,7 @@ class Shard:
         rejected = passed | {observed[k]: e for k, e in x.rejected.items()}
         rejected |= {labels[k]: e for k, e in y.rejected.items()}
         events, at = in_order(times, (places[0], x), (places[1], y), rejected)
-        return events, at, (rows, x), rejected
+        return events, at, (rows, x), without_ignored(rejected, values, self._counts, self.spec)
 
     def _count(
         self,
@@ -404,7 +405,7 @@ class Shard:
     ) -> None:
         counts = self._counts
         counts.update(records=len(batch), observations=observations, learned=result.learned)
-        counts.update(predictions=len(result.predictions), cut_texts=x.cut)
+        counts.update(predictions=len(result.predictions), cut=x.cut, converted=x.converted)
         self._bad.update(v.field for k, bad in x.bad.items() if k not in x.rejected for v in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
@@ -462,7 +463,7 @@ class Shard:
             mix=None if self.spec.config.scale.mix is None else self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
-            cut_texts=self._counts["cut_texts"],
+            read_otherwise=dict(self._counts),
         )
 
     def _bad_values(self) -> dict[str, int]:

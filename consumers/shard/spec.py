@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from consumers.codecs.changes import ChangeEvents
 from consumers.codecs.format import Document
 from consumers.codecs.framing import FramedDocuments
 from consumers.codecs.json import JsonLabels, JsonObservations
@@ -126,6 +127,8 @@ class ShardSpec:
     imported
         Where the model comes from with which it began, and how many labels it had learned; empty:
         it began with an empty one.
+    changes
+        The operations of change events whose rows are records, if records are change events.
     """
 
     config: Config
@@ -138,6 +141,7 @@ class ShardSpec:
     defaults: Defaults = DEFAULTS
     trusted: Trust = NOBODY
     imported: tuple[str, int] = ("", 0)
+    changes: Collection[str] = ()
 
     @cached_property
     def label_topics(self) -> frozenset[str]:
@@ -209,11 +213,15 @@ class ShardSpec:
             keep=config.values.on_bad_value == "missing",
             documents=documents,
             identified=identified,
+            closed=wire_format(self.wire).fields is not None or self.mail_field is not None,
+            as_text=config.input.numbers_as_text,
         )
 
     def label_decoder(self, schemas: SchemaBook | None = None) -> JsonLabels:
         """A decoder of label records: in the wire format with these schemas, or in JSON."""
-        return JsonLabels(self._documents(schemas, None), self.config.labels.reporter)
+        documents = self._documents(schemas, None)
+        decode = ChangeEvents(self.changes, documents) if self.changes else documents
+        return JsonLabels(decode, self.config.labels.reporter)
 
     def join(self) -> LabelJoin:
         """The empty join."""
@@ -240,7 +248,10 @@ class ShardSpec:
         if field is not None:
             return MailField(field, ignored_in(self.parser))
         if wire.fields is None:
-            return self._documents(schemas, self.config.input.reader_schema)
+            documents = self._documents(schemas, self.config.input.reader_schema)
+            if self.changes and schemas is not None:
+                return ChangeEvents(self.changes, documents)
+            return documents
         wire = reading(wire, self.parser)
         return JsonDocuments(wire) if schemas is None else RawDocuments(wire)
 

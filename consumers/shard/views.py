@@ -345,8 +345,10 @@ class ShardView:
     bad_values
         Declared field to how many of its values could not be used and were taken as missing; empty
         if such a value makes a dead letter.
-    cut_texts
-        Observations with a text that was cut within a character, which was read with U+FFFD there.
+    read_otherwise
+        `cut`: observations with a text that was cut within a character, which was read with U+FFFD
+        there. `converted`: texts that were read as numbers. `ignored`: records that the
+        configuration leaves out.
     mail_faults
         Fault to how many mails have it; empty if the records are no mails.
     budget
@@ -404,7 +406,7 @@ class ShardView:
     mix: MixView | None = None
     keys: FrozenKeyScores | None = None
     keys_on_disk: KeysView | None = None
-    cut_texts: int = 0
+    read_otherwise: Mapping[str, int] = field(default_factory=dict)
     fields: FieldsView | None = None
 
     @property

@@ -18,6 +18,7 @@ from consumers.codecs.unused import like_one
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
 from consumers.telemetry.optional import budget_sentence
+from consumers.telemetry.unmet import unmet_labels
 from stream.data.schema import Label
 from stream.decision import BudgetView
 from stream.decision.risk import named
@@ -191,6 +192,17 @@ class EventLogger:
                 "" if like is None else f": they have {like!r}",
             )
 
+    def unread(self, inputs: Mapping[Partition, Uncommitted]) -> None:
+        """Report the records that a drain did not read."""
+        for partition, (offset, records, _) in sorted(inputs.items()):
+            log.warning(
+                "%s was not read from offset %d on: %s in transactions that their producers have "
+                "not ended; run again when they have",
+                partition,
+                offset,
+                counted(records, "record waits", "records wait"),
+            )
+
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
         """Report the longest open transaction that holds an input back."""
         late = {p: at for p, at in inputs.items() if at.seconds >= OPEN_SECONDS}
@@ -261,17 +273,9 @@ class EventLogger:
 
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""
-        gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
-        orphans = view.early + gone
-        labels = orphans + view.labels.get("joined", 0)
-        if labels >= LOOKED_AT and orphans > labels / 2 and self._due("orphans", REPEAT_SECONDS):
-            log.warning(
-                "%s of %s labels have found no observation of their id in shard %d: do both topics "
-                "use the same ids, and with several shards the same keys?",
-                f"{orphans:,}",
-                f"{labels:,}",
-                view.shard,
-            )
+        found = unmet_labels(view, LOOKED_AT)
+        if found is not None and self._due("orphans", REPEAT_SECONDS):
+            log.warning("%s", found)
 
     def _bad_values(self, view: ShardView) -> None:
         """Log that values of a field do not fit its kind, if more came since the last line."""
@@ -313,7 +317,7 @@ class EventLogger:
         if view.pending:
             words.append(counted(view.pending, "waits for its label", "wait for labels"))
         log.info("%s", ", ".join(words))
-        for wrong in (sentence(view), only_one_class(view)):
+        for wrong in (sentence(view), only_one_class(view), unmet_labels(view)):
             if wrong is not None:
                 log.warning("%s", wrong)
 

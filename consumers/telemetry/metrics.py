@@ -25,6 +25,7 @@ from consumers.telemetry.optional import (
     REPORTER_METRICS,
     label_outcomes,
 )
+from consumers.telemetry.otherwise import OTHERWISE
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
@@ -187,14 +188,7 @@ METRICS = (
         ),
     ),
     *FIELD_METRICS,
-    MetricSpec(
-        "headwater_cut_texts_total",
-        "counter",
-        ("shard",),
-        "JSON observations with a text that a program cut within a character (half of a surrogate "
-        "pair, as of an emoji), which was read with U+FFFD there.",
-        of_shard(lambda view: view.cut_texts),
-    ),
+    *OTHERWISE,
     MetricSpec(
         "headwater_mail_faults_total",
         "counter",

@@ -1,4 +1,4 @@
-"""Re-learn shards: new settings of [model] and [labels] corrections, or a new parser of mail.
+"""Re-learn shards: new settings of [model], of what waits for labels, or a new parser of mail.
 
 `learned_again` builds the model with the new settings beside the service and writes nothing. `swap`
 writes outputs that may be missing, and one journal record for each shard. Before that record the
@@ -12,6 +12,7 @@ from the configuration, and re-learns only those.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
 __all__ = ["Relearned", "changed_settings", "learned_again", "swap"]
+
+_WAITS = re.compile(r"labels\.(horizon|max_pending)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def learned_again(
     if not _changes(config, origin):
         raise ConfigError(
             f"the model of {config.name} already has these settings: nothing to re-learn; change "
-            "[model], [labels] corrections or [scale] mix first"
+            "[model], [labels] horizon, max_pending or corrections, or [scale] mix first"
         )
     before = with_settings(config, origin.identity.identity, defaults_of(origin.identity))
     old = rebuild(before, log, found, store, end=origin.left.end, progress=progress)
@@ -110,9 +113,15 @@ def _changes(config: Config, origin: JournalOrigin) -> list[str]:
         changes = [f"name: was {identity.name}, now {config.name}"]
     if not relearnable(changes):
         raise ConfigError(
-            "relearn changes [model], [labels] corrections, whether shards mix, and the versions "
-            f"of the parser only ({'; '.join(changes)}): change the others back, or give the "
-            "service a new name"
+            "relearn changes [model], of [labels] how long and how many observations wait and "
+            "corrections, whether shards mix, and the versions of the parser only "
+            f"({'; '.join(changes)}): change the others back, or give the service a new name"
+        )
+    if config.labels.silence is not None and any(map(_WAITS.match, changes)):
+        raise ConfigError(
+            "relearn does not change horizon, max_pending and max_pending_bytes with [labels] "
+            "silence, because what silence teaches was journaled for the observations that waited "
+            "then; give the service a new name"
         )
     if identity.model is not None:
         raise ConfigError(

@@ -335,11 +335,12 @@ class ShardStatus(Struct, frozen=True):
     """One shard in full.
 
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
-    last one failed; None after a newer snapshot was written. `worse_than_guessing` and
-    `only_one_class` (all labels so far are equal, or all that are scored) are sentences with what
-    to try; None if it is not so. `imported` is the origin of an imported model, and
-    `imported_labels` how many labels it had learned: neither `learned` nor the scores cover what it
-    did before. `names_features` is whether /features has names of features.
+    last one failed; None after a newer snapshot was written. `worse_than_guessing`,
+    `only_one_class` (all labels so far are equal, or all that are scored) and `unmet_labels` (most
+    labels find no observation) are sentences with what to try; None if it is not so. `imported` is
+    the origin of an imported model, and `imported_labels` how many labels it had learned: neither
+    `learned` nor the scores cover what it did before. `names_features` is whether /features has
+    names of features.
     """
 
     number: int
@@ -385,6 +386,7 @@ class ShardStatus(Struct, frozen=True):
     lag: int | None = None
     worse_than_guessing: str | None = None
     only_one_class: str | None = None
+    unmet_labels: str | None = None
     names_features: bool = False
 
 

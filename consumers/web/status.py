@@ -27,6 +27,7 @@ from consumers.shard.views import (
 from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
 from consumers.telemetry.optional import budget_sentence
 from consumers.telemetry.spec import class_names
+from consumers.telemetry.unmet import unmet_labels
 from consumers.web.document import (
     AlarmStatus,
     BudgetStatus,
@@ -329,6 +330,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         lag=status_feed.lag(),
         worse_than_guessing=sentence(view),
         only_one_class=only_one_class(view) or _recall(view),
+        unmet_labels=unmet_labels(view),
         names_features=view.model == "SpamScorer",
     )
 

@@ -293,7 +293,8 @@ def test_labels_that_were_held_back_are_refused(records, file, config, verified)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--journal", "--verify"], "remove FILE and its options, --report, --compare and"),
+        (["--journal", "--verify"], "remove FILE and its options, --compare and"),
+        (["--journal", "--report", "a.html"], "--report draws how the scores of a file change"),
         (["CONFIG", "FILE", "--compare", "--verify"], "river's loop runs one model; remove"),
     ],
 )

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
 from consumers.base.errors import ConfigError
@@ -99,7 +99,7 @@ class CsvReader:
     def _parts(self, wanted: Wanted) -> Iterator[Iterable[Record]]:
         """The records of some rows, and so on; of a pipe one by one, when they arrive."""
         with self._rows() as rows:
-            header, data = self._header(rows, wanted.types)
+            header, data = self._header(rows, wanted)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
             filled = self._filled(rows, header, 1 if self._file.live else AT_ONCE)
             first, most, failed = data, self._most_sampled(), None
@@ -194,12 +194,12 @@ class CsvReader:
             )
         return ConfigError(f"{self._file}: line {rows.line_num} is not CSV ({why}); {do}")
 
-    def _header(self, rows: Reader, types: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
-        """The column names, and the first row if it has none; names must be distinct and include
-        those in `types`.
+    def _header(self, rows: Reader, wanted: Wanted) -> tuple[list[str], list[list[str]]]:
+        """The column names, and the first row if it has none; names must include those of
+        `wanted.types`.
 
         Columns without a name stay "". The first one is that of the row names, if others have a
-        name.
+        name. A name that is there again gets a number.
         """
         header = next((row for row in rows if row), None)
         if header is None:
@@ -223,11 +223,8 @@ class CsvReader:
         header[0] = header[0].removeprefix("\ufeff")
         if not header[0] and any(header) and ROW_NAMES not in header:
             header[0] = ROW_NAMES
-        seen = Counter(filter(None, header))
-        if seen and seen.most_common(1)[0][1] > 1:
-            twice = shortened(seen.most_common(1)[0][0])
-            raise ConfigError(f"{self._file}: the header has column {twice!r} twice; {_NAME_IT}")
-        for name, kind in types.items():
+        header = self._numbered(header, wanted)
+        for name, kind in wanted.types.items():
             if name not in header:
                 shown = shortened(", ".join(header))
                 raise ConfigError(f"{self._file}: no column {name!r}; it has {shown}")
@@ -236,6 +233,28 @@ class CsvReader:
                     f"column {name!r}: expected one of {', '.join(CONVERTS)}, got {kind!r}"
                 )
         return header, data
+
+    def _numbered(self, header: list[str], wanted: Wanted) -> list[str]:
+        """The names, with a number after each one that is there again, which is reported."""
+        seen = Counter(filter(None, header))
+        for twice in (name for name, times in seen.items() if times > 1):
+            if twice in wanted.verbatim:
+                raise ConfigError(
+                    f"{self._file}: the header has column {shortened(twice)!r} twice, and it is "
+                    "the id or the label; give one of them another name"
+                )
+        names: list[str] = []
+        for name in header:
+            if name and name in names:
+                free = (f"{name}_{n}" for n in count(2))
+                other = next(each for each in free if each not in names and each not in seen)
+                wanted.say(
+                    f"{self._file}: the header has column {shortened(name)!r} again: it is read as "
+                    f"{shortened(other)!r}"
+                )
+                name = other
+            names.append(name)
+        return names
 
     def _filled(self, rows: Reader, header: list[str], at_once: int) -> Iterator[list[list[str]]]:
         """The rows that are not empty, in lists; each must be as long as the header, except for

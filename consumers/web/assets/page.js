@@ -114,7 +114,7 @@
     state(document_.state, document_.detail);
     choose(document_.shards, shard);
     $("empty").hidden = Boolean(shard);
-    const worse = shard?.worse_than_guessing ?? shard?.only_one_class;
+    const worse = shard?.worse_than_guessing ?? shard?.only_one_class ?? shard?.unmet_labels;
     $("guessing").hidden = !known(worse);
     write($("guessing"), worse ?? "");
     if (!shard) {

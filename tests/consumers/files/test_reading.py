@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.files.source import read_records
+from consumers.files.source import FileSource, read_records
 from tests.waiting import growth
 
 Write = Callable[[str, str | bytes], Path]
@@ -164,6 +164,27 @@ def test_the_separator_does_not_decide_the_decimal_mark(write: Write, separator:
         column(path)
 
 
+def test_columns_with_equal_names_get_numbers_and_it_is_said(write: Write) -> None:
+    """Tables that were joined have them; a free name is taken."""
+    path = write("a.csv", "x,y,x,x_2,x\n1,2,3,4,5\n")
+    said: list[str] = []
+
+    [record] = FileSource(path, say=said.append).records()
+    assert record == {"x": 1, "y": 2, "x_3": 3, "x_2": 4, "x_4": 5}
+    assert [line.partition("csv: ")[2] for line in said] == [
+        "the header has column 'x' again: it is read as 'x_3'",
+        "the header has column 'x' again: it is read as 'x_4'",
+    ]
+
+
+def test_a_label_whose_name_two_columns_have_is_an_error(write: Write) -> None:
+    """Nobody knows which one is meant."""
+    path = write("a.csv", "x,y,y\n1,2,3\n")
+
+    with pytest.raises(ConfigError, match="column 'y' twice, and it is the id or the label"):
+        list(read_records(path, verbatim=["y"]))
+
+
 def test_first_column_without_a_name_has_the_names_of_the_rows(write: Write) -> None:
     """As pandas and R write them."""
     path = write("a.csv", ",x\n0,5\n1,6\n")
@@ -306,7 +327,6 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.csv", "x,y\n1\n", "line 2 has 1 cell, the header has 2"),
         ("a.csv", "# sales of May\nx,y\n1,2\n", "has 2 cells, the header has 1; remove lines"),
         ("a.csv", "x;y\n1;2;3\n", "line 2 has 3 cells, the header has 2"),
-        ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
         ("a.csv", "x,\n1,2\n", "a column without a name"),
         ("a.csv", "", "expected a header line"),
         ("a.xlsx", "x", "expected a file name ending in .arrow"),

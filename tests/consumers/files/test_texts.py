@@ -180,11 +180,22 @@ def test_line_of_a_bad_row_counts_line_breaks_in_cells(tmp_path: Path) -> None:
         ("x;y\n1;2\n", [{"x": 1, "y": 2}], ['read separated by ";"; --sep overrides it']),
         ("sep=;\nx,y;z\n1;2\n", [{"x,y": 1, "z": 2}], []),
         ("\ufeffsep=|\r\n\r\nx|y\r\n1|2\r\n", [{"x": 1, "y": 2}], []),
-        ('"sep=,"\nx,y\n"1,5",2\n', [{"x": 1.5, "y": 2}], []),
+        (
+            '"sep=,"\nx,y\n"1,5",2\n',
+            [{"x": 1.5, "y": 2}],
+            ["decimal commas in x: '1,5' is 1.5; --decimal overrides it"],
+        ),
         ("sep=\t\nx\n1\n", [{"x": 1}], []),
         ("sep=,x\n1,2\n", [{"sep=": 1, "x": 2}], []),
         ("x\ty\n1\t2\n", [{"x": 1, "y": 2}], ["read separated by tabs; --sep overrides it"]),
-        ("a,b;c\n1,5;2\n", [{"a,b": 1.5, "c": 2}], ['read separated by ";"; --sep overrides it']),
+        (
+            "a,b;c\n1,5;2\n",
+            [{"a,b": 1.5, "c": 2}],
+            [
+                'read separated by ";"; --sep overrides it',
+                "decimal commas in a,b: '1,5' is 1.5; --decimal overrides it",
+            ],
+        ),
         (
             "a,b;c\n1,2,3;4\n",
             [{"a,b": "1,2,3", "c": 4}],

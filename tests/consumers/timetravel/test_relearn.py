@@ -190,8 +190,41 @@ def bits(live: LiveShard) -> object:
 def settings_of(random: Random, drift: str) -> dict[str, str]:
     """Settings by chance, and what is done about drift."""
     number = random.randrange(len(MODELS))
-    more = CORRECTED if number in CORRECTABLE and random.random() < 0.5 else ""
-    return {"model": MODELS[number], "more": more + drift}
+    correct = number in CORRECTABLE and random.random() < 0.5
+    waits = [f'horizon = "{random.choice((20, 49, 51, 120, 10**6))}ms"']
+    waits += ["max_pending = 30"] if random.random() < 0.3 else []
+    labels = "\n".join([CORRECTED if correct else "[labels]", *waits])
+    return {"model": MODELS[number], "more": labels + "\n" + drift}
+
+
+def test_labels_after_the_old_horizon_are_learned_with_a_longer_one(make_service) -> None:
+    """Nothing that was published changes, and the model is the one of a service that had it."""
+    short, long = {"more": '[labels]\nhorizon = "20ms"'}, {"more": '[labels]\nhorizon = "1h"'}
+    late = make_service("memory")
+    fill(late.log, phishing(300))
+    late.run(**short)
+    before = [late.records(topic) for topic in ("svc-predictions", "svc-dead-letters")]
+    assert late.rebuilt(**short).shard.learned == 0
+
+    learned(late, **long)
+
+    assert late.rebuilt(**long).shard.learned == 300
+    fresh = make_service("memory")
+    fill(fresh.log, phishing(300))
+    fresh.run(max_records=23, **long)
+    assert late.rebuilt(**long).shard.fingerprint() == fresh.rebuilt(**long).shard.fingerprint()
+    assert [late.records(topic) for topic in ("svc-predictions", "svc-dead-letters")] == before
+
+
+def test_horizon_of_a_service_with_silence_stays(make_service) -> None:
+    """The journal says what silence taught for the observations that waited then."""
+    quiet = '[labels]\nsilence = false\ncorrections = true\nafter = "1h"\nhorizon = "{}"'
+    service = make_service("memory")
+    fill(service.log, phishing(300))
+    service.run(more=quiet.format("7d"))
+
+    with pytest.raises(ConfigError, match=r"does not change horizon.*silence"):
+        learned(service, more=quiet.format("9d"))
 
 
 def test_before_the_record_it_is_the_old_model_and_after_it_the_new_one(ran) -> None:
@@ -228,8 +261,10 @@ def test_start_with_other_settings_points_to_the_command(ran) -> None:
     """Before: the changed configuration. After: the old one. Other sections get no such hint."""
     with pytest.raises(ConfigError, match=r"model\.type: was.*`headwater relearn CONFIG`"):
         ran.run(model=NEW)
-    with pytest.raises(ConfigError, match=r"horizon.*change it back") as other:
+    with pytest.raises(ConfigError, match=r"labels\.horizon: was.*`headwater relearn CONFIG`"):
         ran.run(more='[labels]\nhorizon = "1h"')
+    with pytest.raises(ConfigError, match=r"missing.*change it back") as other:
+        ran.run(more="[values]\nmissing = []")
     learned(ran, model=NEW)
     with pytest.raises(ConfigError, match=r'was "MixedNB", now "GaussianNB".*relearn'):
         ran.run()
@@ -241,7 +276,7 @@ def test_start_with_other_settings_points_to_the_command(ran) -> None:
     ("changes", "words"),
     [
         ({}, "nothing to re-learn"),
-        ({"model": NEW, "more": '[labels]\nhorizon = "1h"'}, "labels.horizon"),
+        ({"model": NEW, "more": "[values]\nmissing = []"}, "values.missing"),
         ({"model": NEW, "features": ("age_of_domain",)}, "only .*features"),
         ({"model": NEW, "more": "[scale]\nshards = 2"}, "only .*scale.shards"),
         ({"model": 'type = "MixedNB"\nhalf_lif = 3'}, "did you mean 'half_life'"),

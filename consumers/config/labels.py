@@ -1,0 +1,108 @@
+"""Whether a model can learn the labels of a sample, and what is odd about them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from consumers.base.errors import ConfigError
+from consumers.base.fields import name_of
+from consumers.config.sample import FEW_RECORDS, share_text
+
+__all__ = ["ONE_CLASS", "check_labels"]
+
+# What to do with a label that is a measurement.
+RANGES = "a model predicts classes, no numbers: name a field that holds classes, or ranges"
+MEASURED, REPEATS = 30, 10  # as many different integers, each in fewer records, are measurements
+
+MOST_CLASSES = 256  # the default of [model] max_classes
+ONE_CLASS = "only one class"  # how the warning of it begins
+
+
+def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
+    """Check that a model can learn these labels; returns warnings, each one line.
+
+    Parameters
+    ----------
+    values
+        The labels of the sample, None for a record without one.
+    where
+        What the sample is, such as "500 records of pages.csv".
+
+    Raises
+    ------
+    ConfigError
+        They are decimal numbers, lists or objects, ids, or too many classes.
+
+    Examples
+    --------
+    >>> check_labels("bought", [True, True], "2 records of visits.csv")
+    ['only one class in 2 records of visits.csv; is it sorted by class?']
+    """
+    missing = sum(v is None or v != v for v in values)
+    values = [v for v in values if v is not None and v == v]
+    names = [name_of(v) for v in values]
+    if not any(isinstance(name, float) for name in names):  # or they are measurements
+        values = names
+    wrong = [v for v in values if not isinstance(v, str | int)]
+    if wrong and len(wrong) * 2 >= len(values):
+        raise ConfigError(_no_class(label, wrong, where))
+    classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
+    if len(classes) == len(values) >= FEW_RECORDS:
+        raise ConfigError(
+            f"label {label!r}: all {len(values):,} values are distinct in {where}: this looks like "
+            "an id or a measurement; name a field that holds classes"
+        )
+    numbers = all(type(v) is int for v in values)
+    if len(classes) > MOST_CLASSES:
+        raise ConfigError(
+            f"label {label!r}: {len(classes):,} classes in {where}, expected at most "
+            f"{MOST_CLASSES}; " + (RANGES if numbers else "name a field that holds fewer")
+        )
+    warnings = []
+    if numbers and len(classes) >= MEASURED and len(classes) * REPEATS > len(values):
+        warnings.append(
+            f"label {label}: {len(classes):,} different integers in {where} look like a "
+            f"measurement; {RANGES}"
+        )
+    warnings += _spelled_alike(label, values)
+    if wrong:
+        warnings.append(
+            f"label {label}: "
+            + share_text(len(wrong), len(values), "neither text, integer nor truth value")
+            + "; such labels become dead letters"
+        )
+    if len(classes) == 1:
+        do = "is it sorted by class?"
+        if missing:
+            do = (
+                f"{missing:,} of them have no label: if they never get one, [labels] silence says "
+                "what they are (docs/operations.md)"
+            )
+        warnings.append(f"{ONE_CLASS} in {where}; {do}")
+    return warnings
+
+
+def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:
+    """A warning of classes whose names differ only in case or spaces; [] without such."""
+    by_spelling: dict[str, set[str]] = {}
+    for value in values:
+        if isinstance(value, str):
+            by_spelling.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    same = next((sorted(names) for names in by_spelling.values() if len(names) > 1), None)
+    if same is None:
+        return []
+    return [
+        f"label {label}: {' and '.join(map(repr, same[:3]))} are different classes; if they mean "
+        "the same, spell them alike"
+    ]
+
+
+def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
+    """Raise the error for values that cannot be labels, with what to do."""
+    do = "name a field that holds classes"
+    if all(isinstance(v, float) for v in wrong):
+        do = RANGES
+    shown = repr(wrong[0])
+    shown = shown if len(shown) <= 40 else shown[:39] + "…"
+    return f"label {label!r}: expected text, integers or truth values, got {shown} in {where}; {do}"

@@ -1,0 +1,152 @@
+"""Labels that come weeks late, and ids that do not meet: `init`, `run`, `check`, `relearn`."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from consumers.base.records import Outgoing
+from consumers.cli import main
+from consumers.commands.init import init
+from consumers.config import load
+from consumers.transports import open_log
+
+DAY = 86_400_000
+START = 1_700_000_000_000
+URL = "sqlite:feed.db"
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fill(n: int = 400, days: tuple[float, float] = (14, 35), *, nested: bool = False) -> list[int]:
+    """Payments over 60 days, and their refunds so many days later. Returns the delays in ms.
+
+    `nested`: the key is the account, and the id is within an object.
+    """
+    rng = random.Random(7)
+    observations, labels, delays = [], [], []
+    for i in range(n):
+        at, fraud = START + i * 60 * DAY // n, rng.random() < 0.3
+        delays.append(int(rng.uniform(*days) * DAY))
+        x = {"amount": round(rng.gauss(90 if fraud else 10, 5), 2)}
+        value = {"payment": {"id": f"p{i}"}, **x} if nested else {"id": f"p{i}", **x}
+        key = f"account {i % 40}".encode() if nested else b""
+        observations.append(Outgoing("payments", key, json.dumps(value).encode(), at))
+        label = json.dumps({"id": f"p{i}", "label": fraud}).encode()
+        labels.append(Outgoing("refunds", b"", label, at + delays[-1]))
+    with closing(open_log(URL)) as log:
+        for topic in ("payments", "refunds"):
+            log.create_topic(topic, 1)
+        log.append([*observations, *sorted(labels, key=lambda record: record.timestamp)])
+    return delays
+
+
+def learned(config: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """How many labels a run learns, and what it says."""
+    capsys.readouterr()
+    assert main(["check", config, "--create"]) == 0
+    checked = capsys.readouterr().out
+    assert main(["run", config, "--drain"]) == 0
+    text = capsys.readouterr()
+    said = checked + text.out + text.err
+    [number] = [w.split()[-1] for w in said.replace(" learned", "|").split("|")[:-1]][-1:]
+    return int(number.replace(",", "")), said
+
+
+def with_horizon(text: str, horizon: str) -> str:
+    """The configuration with this horizon, a model that compiles soon, and no page."""
+    head, _, rest = text.partition("[labels]\n")
+    rest = rest.partition("\n\n")[2].replace('type = "auto"', 'type = "GaussianNB"')
+    return f'{head}[labels]\nhorizon = "{horizon}"\n\n{rest}enabled = false\n'
+
+
+def test_init_writes_a_horizon_for_labels_that_come_weeks_late(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every delay of the sample is within it, so every label is learned."""
+    delays = fill()
+    init("payments", labels="refunds", transport=URL, name="late", no_look=True)
+    said = capsys.readouterr().out
+
+    config = load(Path("late.toml"))
+    assert config.labels.horizon_ms > max(delays)
+    assert "labels come up to 35 days after their observation" in said
+    assert f"[labels] horizon = {config.labels.horizon}" in said
+
+
+def test_usual_delays_leave_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    """And are said."""
+    fill(days=(0.01, 2))
+    init("payments", labels="refunds", transport=URL, name="soon", no_look=True)
+
+    assert "labels come up to 2 days" in capsys.readouterr().out
+    assert "[labels]\nhorizon" not in Path("soon.toml").read_text()
+
+
+def test_labels_after_the_horizon_are_said_to_be_and_learned_by_relearn(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`run` and `check` name the horizon, and `relearn` changes it under the same name."""
+    fill()
+    init("payments", labels="refunds", transport=URL, name="late", no_look=True)
+    text = Path("late.toml").read_text()
+    Path("late.toml").write_text(with_horizon(text, "7d"))
+    number, said = learned("late.toml", capsys)
+
+    assert number == 0
+    assert "400 of 400 come after [labels] horizon (7 days)" in said
+    assert "observations expired before their label came ([labels] horizon)" in said
+    Path("late.toml").write_text(with_horizon(text, "44d"))
+    assert main(["relearn", "late.toml"]) == 0
+    shown = capsys.readouterr().out
+    assert "new: 400 joined" in shown
+    assert main(["relearn", "late.toml", "--yes"]) == 0
+    capsys.readouterr()
+    assert main(["run", "late.toml", "--drain"]) == 0
+    assert "400 learned" in capsys.readouterr().err
+
+
+def test_the_table_of_init_obeys_the_horizon() -> None:
+    """It learned what a run cannot learn: labels that come after the horizon."""
+    from consumers.offline.look import Arrivals, _parts
+
+    late = [2 * DAY, 9 * DAY]
+    [part] = _parts([0, 1], Arrivals(["a", "b"], late, [START, START + 1], horizon=7 * DAY))
+
+    assert [y for y in part.events.labels if y is not None] == ["a"]
+
+
+def test_a_key_that_repeats_is_no_id_where_labels_have_another_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The key is the account; the labels have the ids within `payment`."""
+    fill(days=(0.01, 2), nested=True)
+    init("payments", labels="refunds", transport=URL, name="nested", no_look=True)
+    said = capsys.readouterr().out
+
+    assert load(Path("nested.toml")).input.id == "payment.id"
+    assert "id payment.id: it has the ids of 400 of 400 labels, key or id of 0" in said
+    number, said = learned("nested.toml", capsys)
+    assert number == 400
+    assert "400 of the first 400 labels have the id of one of the first 400 observations" in said
+
+
+def test_check_names_the_field_that_labels_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    """None of the labels meets an observation by the configured id."""
+    fill(days=(0.01, 2), nested=True)
+    init("payments", labels="refunds", transport=URL, name="nested", no_look=True)
+    text = Path("nested.toml").read_text()
+    Path("nested.toml").write_text(text.replace('id = "payment.id"', 'id = "id"'))
+    capsys.readouterr()
+
+    main(["check", "nested.toml", "--create"])
+    said = capsys.readouterr().out
+    assert "none of the first 400 labels has the id of one of the first 400 observations" in said
+    assert "field 'payment.id' of the observations has 400 of their ids: set [input] id" in said
