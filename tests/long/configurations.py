@@ -6,7 +6,8 @@ not fsynced, and started again; some are re-learned or moved to other shards, by
 killed too. Then its predictions, dead letters, labels and states are compared with a twin that was
 never killed. The worlds are drawn so that they have many pairs of features that no earlier one had.
 
-A failing world is reduced to the features that it needs. `--world N` repeats one of a seed alone,
+With `--minutes` no world begins later than that; the row counts those that have begun. A failing
+world is reduced to the features that it needs. `--world N` repeats one of a seed alone,
 `--features "shards=2, fault=power"` one with these.
 """
 
@@ -18,11 +19,13 @@ import logging
 import os
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -42,23 +45,26 @@ def main() -> int:
     options = _options()
     fixed = {"log": LOGS[options.kafka]}
     jobs = _jobs(options, fixed)
-    ran: list[Ran] = []
+    ran: list[tuple[Choice, Ran]] = []
     with ExitStack() as stack:
         bootstrap = stack.enter_context(running_broker()) if options.kafka else ""
-        work = partial(one, bootstrap=bootstrap, reduce=not options.no_reduction)
+        until = time.time() + 60.0 * options.minutes
+        work = partial(_in_time, until, bootstrap=bootstrap, reduce=not options.no_reduction)
         # Not forked: a worker loads its kernels, and is forked itself.
         pool = ProcessPoolExecutor(options.processes, get_context("spawn"))
-        for number, done in enumerate(
-            stack.enter_context(pool).map(work, *zip(*jobs, strict=True))
+        for job, done in zip(
+            jobs, stack.enter_context(pool).map(work, *zip(*jobs, strict=True)), strict=True
         ):
-            ran.append(done)
-            _say(jobs[number], done, len(ran), len(jobs), options)
-    return _report(options, fixed, [choice for choice, _ in jobs], ran)
+            if done is not None:
+                ran.append((job[0], done))
+                _say(job, done, len(ran), len(jobs), options)
+    return _report(options, fixed, ran)
 
 
 def _options() -> argparse.Namespace:
     parser = options_of(__doc__, "worlds", 500)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--minutes", type=float, default=inf, help="begin no world after these")
     parser.add_argument("--kafka", action="store_true", help="on a broker, not the embedded log")
     parser.add_argument("--world", type=int, help="only this one of the seed")
     parser.add_argument("--features", type=read, help="only one with these features")
@@ -77,6 +83,13 @@ def _jobs(
     drawn = itertools.islice(choices(options.seed, fixed), count)
     jobs = [(choice, options.seed * 100_000 + n) for n, choice in enumerate(drawn)]
     return jobs if options.world is None else jobs[options.world :]
+
+
+def _in_time(
+    until: float, choice: Choice, seed: int, *, bootstrap: str, reduce: bool
+) -> Ran | None:
+    """As `one`; None if it is too late to begin."""
+    return one(choice, seed, bootstrap, reduce=reduce) if time.time() < until else None
 
 
 def one(choice: Choice, seed: int, bootstrap: str, *, reduce: bool) -> Ran:
@@ -124,23 +137,20 @@ def _say(
 
 
 def _report(
-    options: argparse.Namespace,
-    fixed: dict[str, tuple[str, ...]],
-    drawn: list[Choice],
-    ran: list[Ran],
+    options: argparse.Namespace, fixed: dict[str, tuple[str, ...]], ran: list[tuple[Choice, Ran]]
 ) -> int:
     every, covered, ended = possible(fixed), set(), Counter[str]()
-    for choice, done in zip(drawn, ran, strict=True):
+    for choice, done in ran:
         covered |= pairs_of(choice) if not done.refused else set()
         ended += done.ended
     shares = f"{len(covered & every):,} of {len(every):,} pairs of features"
     faults = ", ".join(f"{count:,} {how}" for how, count in sorted(ended.items()))
     where = "Kafka" if options.kafka else "the embedded log"
     what = f"random configurations on {where}, {shares}: {faults}, `tests.long.configurations`"
-    row = Row(what, len(ran) - sum(bool(done.refused) for done in ran))
-    row.add([line for done in ran for line in done.violations])
-    notes = f"{sum(done.records for done in ran):,} records"
-    refused = [f"{named(done.choice)}: {done.refused}" for done in ran if done.refused]
+    row = Row(what, sum(not done.refused for _, done in ran))
+    row.add([line for _, done in ran for line in done.violations])
+    notes = f"{sum(done.records for _, done in ran):,} records"
+    refused = [f"{named(done.choice)}: {done.refused}" for _, done in ran if done.refused]
     return report(options, row, "; ".join([notes, *(f"refused: {line}" for line in refused)]))
 
 
