@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.base.counts import first_ones
 from consumers.base.errors import ConfigError
 from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
@@ -388,6 +390,26 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     typer.echo(f"{_summary(counts, kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
+    for line in _fields(feed):
+        typer.echo(line)
+
+
+def _fields(feed: RecordsToWrite) -> list[str]:
+    """What the service of the configuration does not use of the first observations."""
+    from consumers.base.fields import TimeField
+    from consumers.commands.tables import printable
+    from consumers.commands.used import FIRST, lines_of
+    from consumers.offline.feed import encoded
+
+    settings, late = feed.settings, feed.labels
+    if settings is None or feed.alone is not None or feed.topic != settings.input.observations:
+        return []
+    others = {feed.id_field, *(() if late is None else (late.field,))}
+    others |= set() if feed.time_field is None else {TimeField.of(feed.time_field).name}
+    first = [encoded(record) for record in islice(feed.records(), FIRST)]
+    lines = lines_of(settings, first, others)
+    of = f"of {first_ones(len(first), 'observation')}: "
+    return [printable(of + line) for line in lines]
 
 
 def _pour(
