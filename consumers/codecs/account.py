@@ -9,7 +9,7 @@ them, so they are in no journal and no state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,8 +20,18 @@ from numpy.typing import NDArray
 from consumers.base.errors import RecordError
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.unused import LONGEST_NAME, BadValue
+from stream.data.schema import Schema
 
-__all__ = ["EVERY", "BadField", "FieldAccount", "FieldTally", "FieldsView", "UnknownField"]
+__all__ = [
+    "EVERY",
+    "BadField",
+    "FieldAccount",
+    "FieldTally",
+    "FieldsView",
+    "UnknownField",
+    "account_of",
+    "names_of",
+]
 
 EVERY = 512  # an observation whose unknown fields are looked for
 MOST_UNKNOWN = 100  # names; those that come later are counted together
@@ -76,8 +86,12 @@ class FieldTally:
         decoder: JsonObservations,
         found: DecodedObservations,
         value: Callable[[int], Any],
+        every: int = EVERY,
     ) -> FieldTally:
-        """The tally of decoded observations; `value` returns the bytes of one by its index."""
+        """The tally of decoded observations; `value` returns the bytes of one by its index.
+
+        Unknown fields are looked for in the first one, and in each `every`-th after it.
+        """
         rows, rejected = found.rows, found.rejected
         names = (*rows.numeric_names, *rows.categorical_names, *rows.text_names)
         n = len(rows)
@@ -86,13 +100,18 @@ class FieldTally:
             for each in values if k not in rejected else ():
                 bad[each.field] = bad.get(each.field, (0, each))[0] + 1, each
         looked, unknown = 0, dict[str, tuple[int, object]]()
-        for k in range(0, n, EVERY):
+        for k in range(0, n, every):
             if k in rejected:
                 continue
             looked += 1
             for name, given in _unknown(decoder, value(k)):
                 unknown[name] = unknown.get(name, (0, given))[0] + 1, given
         return cls(names, n - len(rejected), _used(found), bad, looked, unknown)
+
+
+def names_of(schema: Schema) -> tuple[str, ...]:
+    """The fields in the order of the columns of rows."""
+    return (*schema.numeric, *schema.categorical, *schema.text)
 
 
 def _used(found: DecodedObservations) -> NDArray[np.int64]:
@@ -211,6 +230,14 @@ class FieldAccount:
             dict(self._unknown),
             self.unnamed,
         )
+
+
+def account_of(decoder: JsonObservations, values: Sequence[bytes]) -> FieldsView:
+    """The account of some observations, each of which is looked at for unknown fields."""
+    found = decoder.decode([b"?"] * len(values), values)  # an id may come later
+    account = FieldAccount(names_of(decoder.schema))
+    account.add(FieldTally.of(decoder, found, values.__getitem__, every=1))
+    return account.view()
 
 
 def _shown(value: object) -> str:

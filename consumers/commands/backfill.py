@@ -214,6 +214,25 @@ def _learn_and_begin(
     for each, shards, learned in ready:
         _begin(config, log, learned, shards, new_journal=new_journal)
         _report(each, learned, time.perf_counter() - began, as_json=as_json)
+    if not as_json:
+        _show_fields(plans[0])
+
+
+def _show_fields(plan: HistoryPlan) -> None:
+    """Say which fields of the first records were not used."""
+    from consumers.base.counts import first_ones
+    from consumers.base.fields import TimeField
+    from consumers.commands.tables import printable
+    from consumers.telemetry.field_lines import field_lines
+
+    if plan.fields is None:
+        return
+    reading = plan.job.manifest.reading
+    times = [TimeField.of(each).name for each in (reading.time_field, reading.label_time) if each]
+    others = [*times, *(reading.offsets or ()), *([reading.label] if reading.label else [])]
+    of = f"of {first_ones(plan.fields.observations, 'observation')}: "
+    for line in field_lines(plan.fields, others):
+        typer.echo(printable(of + line))
 
 
 def _settings(path: Path) -> Config:

@@ -120,7 +120,7 @@ def replay_file(
         One of the entrants failed.
     """
     from consumers.base.errors import ConfigError
-    from consumers.base.fields import time_of
+    from consumers.base.fields import TimeField, time_of
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, parse_delay
 
@@ -151,7 +151,9 @@ def replay_file(
     schema = _schema(config, feed, read())
     shard = _shard(config, schema, feed) if entrants is None else _met(entrants, schema, feed)
     total = found.records + (found.labels if late is not None else 0)
-    run = _Run(config, shard, total, asked.report is not None, entrants is not None)
+    at = None if asked.time_field is None else TimeField.of(asked.time_field).name
+    read_too = [name for name in (at, asked.label, asked.reporter) if name is not None]
+    run = _Run(config, shard, total, asked.report is not None, entrants is not None, read_too)
     verifier = _verifier(config, shard, feed) if asked.verify else None
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.source), "label": inside.field, "delay": lateness if late else None}
@@ -400,13 +402,15 @@ def _cut(
 @dataclass(slots=True)
 class _Run:
     """A shard during a replay; it collects the points of a curve if `drawn`. The error of a model
-    is a `ModelFailedError` if it is `compared`."""
+    is a `ModelFailedError` if it is `compared`. `others`: fields that are read although they are
+    not declared."""
 
     config: Config
     shard: Shard
     total: int
     drawn: bool
     compared: bool = False
+    others: Collection[str] = ()
     points: list[CurvePoint] = field(default_factory=list)
 
     def through(
@@ -416,9 +420,13 @@ class _Run:
     ) -> dict[str, Any]:
         """Process the whole feed; returns the results. `cut` returns its batches of a given size,
         `note` gets each outcome."""
+        import msgspec
+
+        from consumers.codecs.account import FieldAccount, names_of
         from consumers.offline import plot
         from consumers.offline.evaluate import fingerprint_of, report
         from consumers.service.warm_up import compile_kernels
+        from consumers.telemetry.field_lines import field_lines
 
         config, shard = self.config, self.shard
         compile_kernels(config, say)
@@ -427,6 +435,7 @@ class _Run:
         if self.drawn:
             size = min(size, apart)
         details: dict[str, dict[str, Any]] = {}
+        account = FieldAccount(names_of(shard.spec.schema))
         records = looked = 0
         began = time.perf_counter()
         with Meter("records replayed", self.total) as meter:
@@ -434,6 +443,7 @@ class _Run:
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 outcome = self._processed(batch)
                 _note(details, outcome)
+                account.add(outcome.seen.tally())
                 if note is not None:
                     note(outcome)
                 records += len(batch)
@@ -444,6 +454,8 @@ class _Run:
         seconds = time.perf_counter() - began
         mark = fingerprint_of(shard)
         results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark)
+        results["fields"] = msgspec.to_builtins(account.view())
+        results["fields_in_words"] = field_lines(account.view(), self.others)
         return {**results, "dead_letter_details": details}
 
     def _processed(self, batch: Batch) -> Outcome:

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.base.counts import first_ones
 from consumers.base.errors import ConfigError
 from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
@@ -393,6 +395,26 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     typer.echo(f"{_summary(counts, kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
+    for line in _fields(feed):
+        typer.echo(line)
+
+
+def _fields(feed: RecordsToWrite) -> list[str]:
+    """What the service of the configuration does not use of the first observations."""
+    from consumers.base.fields import TimeField
+    from consumers.commands.tables import printable
+    from consumers.commands.used import FIRST, lines_of
+    from consumers.offline.feed import encoded
+
+    settings, late = feed.settings, feed.labels
+    if settings is None or feed.alone is not None or feed.topic != settings.input.observations:
+        return []
+    others = {feed.id_field, *(() if late is None else (late.field,))}
+    others |= set() if feed.time_field is None else {TimeField.of(feed.time_field).name}
+    first = [encoded(record) for record in islice(feed.records(), FIRST)]
+    lines = lines_of(settings, first, others)
+    of = f"of {first_ones(len(first), 'observation')}: "
+    return [printable(of + line) for line in lines]
 
 
 def _pour(
@@ -426,7 +448,6 @@ def _pour(
     if envelope:
         records = unwrapped(feed.source.records(), feed.topic, feed.id_field, kept, feed.translator)
     else:
-        moment = moments(feed.time_field)
         plain = timed(
             counted(),
             feed.topic,
@@ -434,7 +455,7 @@ def _pour(
             id_field=feed.id_field,
             first_id=first,
             labels=feed.labels,
-            moment=moment,
+            moment=moments(feed.time_field),
         )
         records = ((record, None) for record in in_format(feed.translator, plain))
     try:
@@ -494,9 +515,7 @@ def _compare(
     if label_topic is not None:
         pairs.append(("labels", label_topic, read.labels))
     wrong = [
-        f"{came!r} (its [input] {key} is {expected!r})"
-        if expected
-        else f"{came!r} (its [input] {key} is not set)"
+        f"{came!r} (its [input] {key} is {repr(expected) if expected else 'not set'})"
         for key, came, expected in pairs
         if came != expected
     ]
@@ -560,7 +579,6 @@ def make_topics(
     ConfigError
         One is missing and `create` is off, or has another number of partitions than given.
     """
-
     have = log.topics()
     for topic in topics:
         count = have.get(topic)

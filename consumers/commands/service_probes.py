@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from consumers.codecs.unused import like_one
 from consumers.commands.findings import Finding, Report
 from stream.evaluate.guessing import ENOUGH
 
@@ -29,6 +30,8 @@ MOST_SHARDS = 64  # that are looked at
 MOST_FINDINGS = 20  # of all shards, that are shown
 STALE_SECONDS = 300.0  # since the last commit, while records wait
 DEAD_SHARE = 0.01  # of the consumed observations
+BAD_SHARE = 0.01  # of the observations
+ENOUGH_OBSERVATIONS = 1_000  # to say that a field is in none of them
 SNAPSHOT_SECONDS = 86_400.0  # a restart after it replays a day
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  not listened on
 
@@ -172,6 +175,7 @@ def _read_shards(
 def _read_shard(shard: Mapping[str, Any], report: Report, now: float) -> None:
     _read_commits(shard, report, now)
     _read_records(shard, report)
+    _read_fields(shard.get("fields") or {}, report)
     _read_quality(shard, report)
 
 
@@ -211,6 +215,33 @@ def _read_records(shard: Mapping[str, Any], report: Report) -> None:
         report.wrong("labels", str(unmet))
     elif observations and not shard.get("learned"):
         report.wrong("labels", "no label was learned yet; check that labels arrive, and their ids")
+
+
+def _read_fields(found: Mapping[str, Any], report: Report) -> None:
+    """Declared fields that no observation uses, or few. Values are not shown: people post this."""
+    observations = int(found.get("observations") or 0)
+    if observations < ENOUGH_OBSERVATIONS:
+        return
+    names = [each["name"] for each in found.get("unknown") or ()]
+    wrong = 0
+    for field in found.get("fields") or ():
+        name, bad = field["name"], int(field["bad"])
+        if not field["used"] and not bad:
+            like = like_one(name, names)
+            hint = "" if like is None else f": they have {like!r}"
+            text = f"{name!r} has no value in {observations:,} observations; check its name{hint}"
+        elif bad > BAD_SHARE * observations:
+            text = (
+                f"{bad:,} values of {name!r} in {observations:,} observations do not fit its kind "
+                f"({field['reason']}), the page shows the last; declare another kind, or correct "
+                "the producer"
+            )
+        else:
+            continue
+        wrong += 1
+        report.wrong("fields", text)
+    if not wrong:
+        report.fine("fields", f"all are used in some of {observations:,} observations")
 
 
 def _read_quality(shard: Mapping[str, Any], report: Report) -> None:

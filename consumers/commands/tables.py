@@ -322,7 +322,7 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
     lines = {
         "labels": labels,
         "dead letters": results["dead_letters"],
-        "bad values": results["bad_values"],
+        "bad values": {} if "fields_in_words" in results else results["bad_values"],
         "beyond bounds": {k: v for k, v in results["overflows"].items() if v},
     }
     out = [
@@ -330,6 +330,7 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
         for name, counts in lines.items()
         if counts or name not in ("bad values", "beyond bounds")
     ]
+    out += [Text(printable(line)) for line in results.get("fields_in_words", ())]
     out += [
         Text(f"  {bound}: {why}") for bound in lines["beyond bounds"] if (why := explained(bound))
     ]

@@ -178,10 +178,27 @@ def test_port_that_is_taken_and_silent_is_reported(monkeypatch: pytest.MonkeyPat
 SHARD = {"observations": 1000, "learned": 900, "lag": 0, "committed_at": 1000.0, "refusals": []}
 
 
+def fields(used: int, bad: int, observations: int = 1000) -> dict[str, Any]:
+    """The fields of a status: one that is used so often, and an unknown one."""
+    one = {"name": "amount", "used": used, "bad": bad, "reason": "wrong_kind", "example": "secret"}
+    unknown = [{"name": "amuont", "found": 9, "example": "secret"}]
+    return {"fields": {"observations": observations, "fields": [one], "unknown": unknown}}
+
+
 @pytest.mark.parametrize(
     ("state", "shard", "wrong"),
     [
         ("live", {}, None),
+        ("live", fields(1000, 0), None),
+        ("live", fields(0, 0, observations=999), None),
+        ("live", fields(995, 5), None),
+        (
+            "live",
+            fields(0, 0),
+            "fields: 'amount' has no value in 1,000 observations; check its name: they have "
+            "'amuont'",
+        ),
+        ("live", fields(0, 50), "fields: 50 values of 'amount' in 1,000 observations do not fit"),
         ("standby", {}, None),
         ("dead", {}, "service: dead: why; read its log, then start it again"),
         ("stalled", {}, "service: stalled: why; read its log"),
@@ -211,6 +228,7 @@ def test_status_of_a_service_is_judged(
     else:
         [line] = findings(report)
         assert line.startswith(wrong)
+        assert "secret" not in line
 
 
 def test_every_shard_is_looked_at() -> None:

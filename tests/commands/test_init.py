@@ -640,4 +640,4 @@ def test_late_value_of_the_wrong_kind_costs_one_field_and_no_record(
     assert results["bad_values"] == {"x": 1}
     assert results["predictions"] == 1199
     assert main(["replay", "a.toml", "a.csv", "--label", "y"]) == 0
-    assert "bad values: x 1" in capsys.readouterr().out
+    assert "field 'x': 1 of 1,198 values do not fit" in capsys.readouterr().out

@@ -150,6 +150,33 @@ def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
     assert capsys.readouterr().out.startswith("1 observation to obs in ")
 
 
+def test_fields_that_the_service_does_not_use_are_said(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """Of the configuration that reads the topic; not the fields of id, label and time."""
+    config = tmp_path / "svc.toml"
+    config.write_text(
+        f'name = "svc"\ninput = {{ transport = "{url}", observations = "obs", labels = "lab" }}\n'
+        '[features]\namount = "numeric"\nage = "numeric"\ncountry = "categorical"\n'
+    )
+    records = tmp_path / "a.jsonl"
+    rows = [
+        {"id": i, "amuont": i, "age": "7" if i % 2 else 7, "country": "de", "y": 1, "at": 10**9 + i}
+        for i in range(40)
+    ]
+    records.write_text(jsonl(rows))
+    labels = ["--label-topic", "lab", "--label", "y", "--time-field", "at"]
+
+    assert main(["produce", "obs", str(records), "--config", str(config), *labels]) == 0
+
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "of the first 40 observations: field 'age': 20 of 40 values do not fit its kind "
+        '(wrong_kind), the last: "7"',
+        "of the first 40 observations: no value in 40 observations: 'amount'; they have 'amuont'",
+        "of the first 40 observations: not declared, so not used: 'amuont'",
+    ]
+
+
 def test_ids_that_were_made_are_said_and_not_repeated_by_a_second_file(
     produce: Produce, url: str, tmp_path: Path, capsys: Said
 ) -> None:

@@ -250,6 +250,25 @@ def test_declared_field_that_no_record_has_is_named(pages, config, capsys) -> No
     assert "'https'" not in err
 
 
+def test_fields_that_were_not_used_are_named_at_the_end(tmp_path, config, capsys) -> None:
+    """With the last value that did not fit; a text in every record was only seen as a number."""
+    more = '\n[features]\na = "numeric"\nb = "numeric"\n[values]\non_bad_value = "missing"\n'
+    path = tmp_path / "odd.jsonl"
+    rows = [{"id": i, "a": 1.5, "b": "12.50", "bb": 1, "y": i % 2, "at": i} for i in range(60)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = [config(more=more), str(path), "--label", "y", "--time-field", "at:s"]
+
+    assert main(["replay", *given]) == 0
+    assert main(["replay", *given, "--json"]) == 0
+
+    out, _, results = capsys.readouterr().out.partition('{"source"')
+    assert "field 'b': 60 of 60 values do not fit its kind (wrong_kind), the last: \"12.50\"" in out
+    assert "not declared, so not used: 'bb'\n" in out
+    found = json.loads('{"source"' + results)["fields"]
+    assert found["used"] == {"a": 60, "b": 0}
+    assert found["bad"] == {"b": [60, "wrong_kind", '"12.50"']}
+
+
 def test_bad_records_are_counted_by_their_reason(pages, config, told) -> None:
     """The bytes go through the service's codec and its join."""
     good = pages.read_text().splitlines(keepends=True)

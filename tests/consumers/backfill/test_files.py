@@ -311,7 +311,12 @@ def test_fields_that_no_record_has_are_reported(config, rows, tmp_path) -> None:
     """A wrong name teaches nothing."""
     place = as_jsonl(tmp_path / "h.jsonl", [{**r, "B": r["b"], "b": None} for r in rows])
 
-    assert list(plan_files(config, place).absent) == ["b"]
+    plan = plan_files(config, place)
+
+    assert list(plan.absent) == ["b"]
+    assert plan.fields is not None
+    assert (plan.fields.used["b"], "B" in plan.fields.unknown) == (0, True)
+    assert plan.fields.used["a"] == plan.fields.observations
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""What an account of fields says, in sentences for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from consumers.base.counts import counted
+from consumers.codecs.account import FieldsView
+from consumers.codecs.unused import like_one
+
+__all__ = ["field_lines"]
+
+MOST = 10  # fields that are named in all
+
+
+def field_lines(view: FieldsView, others: Collection[str] = ()) -> list[str]:
+    """A line for each kind of fields that were not used; empty if all were.
+
+    Parameters
+    ----------
+    others
+        Fields that are read although they are not declared, as that of the time.
+
+    Examples
+    --------
+    >>> from consumers.codecs.account import BadField, UnknownField
+    >>> bad, unknown = {"age": BadField(3, "wrong_kind", '"7"')}, {"amuont": UnknownField(9, "1")}
+    >>> view = FieldsView(("age", "amount"), 9, {"age": 6, "amount": 0}, bad, 9, unknown, 0)
+    >>> print(*field_lines(view), sep="\\n")
+    field 'age': 3 of 9 values do not fit its kind (wrong_kind), the last: "7"
+    no value in 9 observations: 'amount'; they have 'amuont'
+    not declared, so not used: 'amuont'
+    """
+    return list(_lines(view, {name.partition(".")[0] for name in others}))
+
+
+def _lines(view: FieldsView, others: Collection[str]) -> Iterator[str]:
+    if not view.observations:
+        return
+    most = sorted(view.bad.items(), key=lambda item: -item[1].found)
+    for name, bad in most[:MOST]:
+        given = view.used[name] + bad.found
+        yield (
+            f"field {name!r}: {bad.found:,} of {counted(given, 'value')} do not fit its kind "
+            f"({bad.reason}), the last: {bad.example}"
+        )
+    if len(most) > MOST:
+        yield f"{counted(len(most) - MOST, 'more field')} with values that do not fit"
+    absent = [name for name in view.names if view.missing(name) == view.observations]
+    for name in absent[:MOST]:
+        like = like_one(name, view.unknown)
+        hint = "" if like is None else f"; they have {like!r}"
+        yield f"no value in {counted(view.observations, 'observation')}: {name!r}{hint}"
+    unknown = [name for name in view.unknown if name.partition(".")[0] not in others]
+    if unknown:
+        more = len(unknown) - MOST + view.unnamed
+        left = f" and {counted(more, 'other')}" if more > 0 else ""
+        yield f"not declared, so not used: {', '.join(map(repr, unknown[:MOST]))}{left}"
