@@ -101,16 +101,27 @@ class AsyncClient(ClientBase):
         return await self._do(self._calls.label_many(ids, labels, ws, ts, reporters))
 
     async def predict(
-        self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
+        self,
+        x: Mapping[str, object],
+        *,
+        explain: int = 0,
+        record: bool = False,
+        strict: bool = False,
     ) -> PredictionRecord:
         """The prediction that the service would write now; see `Client.predict`."""
-        return await self._do(self._calls.predict(x, explain, record=record))
+        return await self._do(self._calls.predict(x, explain, record=record, strict=strict))
 
     async def predict_many(
-        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
+        self,
+        xs: Iterable[Mapping[str, object]],
+        *,
+        explain: int = 0,
+        record: bool = False,
+        strict: bool = False,
     ) -> list[PredictionRecord | Rejection]:
         """The predictions of several observations; see `Client.predict_many`."""
-        return await self._do(self._calls.predict_many(xs, explain, record=record))
+        asked = self._calls.predict_many(xs, explain, record=record, strict=strict)
+        return await self._do(asked)
 
     async def prediction(
         self,

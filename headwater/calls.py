@@ -117,22 +117,23 @@ class Calls:
         return (yield from self._write_all("labels", records))
 
     def predict(
-        self, x: Mapping[str, object], explain: int, *, record: bool
+        self, x: Mapping[str, object], explain: int, *, record: bool, strict: bool
     ) -> Call[PredictionRecord]:
         """See `Client.predict`."""
         [made] = self._settings.to_predict([x], explain, record=record)
         self._check_service()
-        body = yield Ask(ask_for([made], explain, None, record=record))
+        body = yield Ask(ask_for([made], explain, None, record=record, strict=strict))
         return prediction_of(body)
 
     def predict_many(
-        self, xs: Iterable[Mapping[str, object]], explain: int, *, record: bool
+        self, xs: Iterable[Mapping[str, object]], explain: int, *, record: bool, strict: bool
     ) -> Call[list[PredictionRecord | Rejection]]:
         """See `Client.predict_many`."""
         self._check_service()
         found: list[PredictionRecord | Rejection] = []
         for chunk in chunks(self._settings.to_predict(xs, explain, record=record)):
-            body = yield Ask(ask_for(chunk, explain, len(found), record=record))
+            asked = ask_for(chunk, explain, len(found), record=record, strict=strict)
+            body = yield Ask(asked)
             found += predictions_of(body, len(found))
         return found
 

@@ -162,7 +162,12 @@ class Client(ClientBase):
         return self._do(self._calls.label_many(ids, labels, ws, ts, reporters))
 
     def predict(
-        self, x: Mapping[str, object], *, explain: int = 0, record: bool = False
+        self,
+        x: Mapping[str, object],
+        *,
+        explain: int = 0,
+        record: bool = False,
+        strict: bool = False,
     ) -> PredictionRecord:
         """The prediction that the service would write now. Nothing is learned or written.
 
@@ -176,28 +181,36 @@ class Client(ClientBase):
             Write the observation too, which needs the write token, and return its prediction once
             it is committed. Without an id it gets a new one. The service explains it by its
             `[output] explain`.
+        strict
+            Whether an observation with a field that is not used is an error. Without it the
+            prediction has `notes` about these fields.
 
         Raises
         ------
         RecordError
-            The observation cannot be predicted.
+            The observation cannot be predicted; or with `strict` it has a field that is not used.
         ConfigError
             The client is one of a log, or `record` and `explain` are given.
         ServiceError
             The service failed. With `record` the observation may be written: its place is in
             `problem.records` after 409 and 504.
         """
-        return self._do(self._calls.predict(x, explain, record=record))
+        return self._do(self._calls.predict(x, explain, record=record, strict=strict))
 
     def predict_many(
-        self, xs: Iterable[Mapping[str, object]], *, explain: int = 0, record: bool = False
+        self,
+        xs: Iterable[Mapping[str, object]],
+        *,
+        explain: int = 0,
+        record: bool = False,
+        strict: bool = False,
     ) -> list[PredictionRecord | Rejection]:
         """The predictions of several observations, or why one of them cannot be predicted.
 
         With `record` they are written in chunks, see `observe_many`, and a rejected one is a
         `RecordError`. For the parameters see `predict`.
         """
-        return self._do(self._calls.predict_many(xs, explain, record=record))
+        return self._do(self._calls.predict_many(xs, explain, record=record, strict=strict))
 
     def prediction(self, id: Id) -> PredictionRecord | None:  # noqa: A002  the name of the field
         """The newest prediction that was written for an id; None if it is not among the newest

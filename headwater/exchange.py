@@ -144,7 +144,12 @@ def post(
 
 
 def ask_for(
-    records: list[Prepared], explain: int, first: int | None, *, record: bool = False
+    records: list[Prepared],
+    explain: int,
+    first: int | None,
+    *,
+    record: bool = False,
+    strict: bool = False,
 ) -> Request:
     """The request for predictions. With `record` the observations are written too.
 
@@ -154,10 +159,10 @@ def ask_for(
     >>> asked.path, asked.needs
     ('/v1/predict?record=true', 'write')
     """
-    if record:
-        return post("/v1/predict?record=true", "write", records, first)
-    query = f"?explain={explain}" if explain else ""
-    return post(f"/v1/predict{query}", "read", records, first)
+    query = ["record=true"] if record else [f"explain={explain}"] if explain else []
+    query += ["strict=true"] if strict else []
+    path = "?".join(["/v1/predict", "&".join(query)] if query else ["/v1/predict"])
+    return post(path, "write" if record else "read", records, first)
 
 
 def known_prediction(id_: str | int) -> Request:

@@ -27,11 +27,12 @@ from consumers.api.recent import RecentPredictions, position_of
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.unused import Note
 from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.mail.envelope import LARGEST
 from consumers.schemas.translate import Translator
-from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
+from consumers.shard.answer import Answerer, ModelCopy, ReadRecords, noted
 from consumers.transports.protocol import Log
 
 __all__ = ["MOST_EXPLAINED", "Api"]
@@ -135,24 +136,27 @@ class Api:
         return await asyncio.wrap_future(self._mails.submit(read, *arguments))
 
     async def predict(
-        self, records: RequestRecords, shard: int | None, explain: int
+        self, records: RequestRecords, shard: int | None, explain: int, *, strict: bool = False
     ) -> list[bytes]:
-        """The prediction or the rejection of each record, as JSON."""
+        """The prediction or the rejection of each record, as JSON. `strict`: one with a field that
+        is not used is rejected."""
         answerer, of = self.answerer(shard)
         _check_explain(answerer, explain, len(records.values))
         keys = [b"%d" % i for i in range(len(records.values))]
         asked = await self.read(answerer, keys, records.values)
         answers = answerer.answer(asked, _now(), explain=explain)
+        refused = _not_used(answerer.notes(asked)) if strict else {}
         age = b',"age_ms":%d}' % _age(of)
         out = []
         for i, answer in enumerate(answers):
-            if isinstance(answer, bytes):
+            if isinstance(answer, RecordError):
+                refused[i] = _rejection(answer, i)
+            elif i not in refused:
                 out.append(answer[:-1] + age)
-            elif records.form == "one":
-                raise _rejected(answer, i)
-            else:
-                rejection = contract.Rejection(i, answer.reason, answer.detail)
-                out.append(msgspec.json.encode(rejection))
+                continue
+            if records.form == "one":
+                raise _rejected(refused[i])
+            out.append(msgspec.json.encode(refused[i]))
         return out
 
     async def checked(self, body: bytes, coding: str) -> contract.RspamdReply:
@@ -181,7 +185,7 @@ class Api:
             One of them would be a dead letter (422), and none was written; or the log did not
             acknowledge them in time (504).
         """
-        _, places = await self._observed(records, [None] * len(records.values))
+        _, places, _ = await self._observed(records, [None] * len(records.values))
         return places
 
     async def label(self, records: RequestRecords) -> list[contract.RecordPosition]:
@@ -196,10 +200,11 @@ class Api:
         ids, rejected = answerer.check_labels(records.values)
         return await self._append(topic, ids, rejected, records.values)
 
-    async def recorded(self, records: RequestRecords) -> list[bytes]:
+    async def recorded(self, records: RequestRecords, *, strict: bool = False) -> list[bytes]:
         """Append observations, and return their predictions once they are committed.
 
-        An observation without an id gets a new one, as its key.
+        An observation without an id gets a new one, as its key. `strict`: none is written if one
+        of them has a field that is not used.
 
         Raises
         ------
@@ -208,7 +213,8 @@ class Api:
             in time (504) or before a stop (503). These have the places of the records.
         """
         until = time.monotonic() + self._seconds
-        ids, places = await self._observed(records, [uuid4().hex.encode() for _ in records.values])
+        keys = [uuid4().hex.encode() for _ in records.values]
+        ids, places, notes = await self._observed(records, keys, strict=strict)
         missing = dict(zip(ids, places, strict=True))  # the last record of each id decides
         found: dict[str, bytes] = {}
         while missing:
@@ -236,7 +242,7 @@ class Api:
                 raise _too_late("the predictions are not committed yet; ask for them by id", places)
             if missing:
                 await asyncio.sleep(LOOK_SECONDS)
-        return [found[id_] for id_ in ids]
+        return [noted(found[id_], of) for id_, of in zip(ids, notes, strict=True)]
 
     async def prediction(self, id_: str) -> bytes:
         """The newest prediction for an id. ProblemError if it is not among the newest (404)."""
@@ -264,7 +270,7 @@ class Api:
         asked = await self.read(answerer, [id_.encode()], [value])
         (answer,) = answerer.answer(asked, _now(), explain=explain)
         if isinstance(answer, RecordError):
-            raise _rejected(answer, 0)
+            raise _rejected(_rejection(answer, 0))
         return answer[:-1] + b',"age_ms":%d}' % _age(of)
 
     def _consumed(self, place: contract.RecordPosition) -> bool:
@@ -274,14 +280,16 @@ class Api:
         return any(of.positions.get(partition, 0) > place.offset for of in every)
 
     async def _observed(
-        self, records: RequestRecords, keys: Sequence[bytes | None]
-    ) -> tuple[Sequence[str], list[contract.RecordPosition]]:
-        """Append observations; their ids and places."""
+        self, records: RequestRecords, keys: Sequence[bytes | None], *, strict: bool = False
+    ) -> tuple[Sequence[str], list[contract.RecordPosition], list[list[Note]]]:
+        """Append observations; their ids, their places, and what of them is not used."""
         answerer, _ = self.answerer(None)
         asked = await self.read(answerer, keys, records.values)
         ids, rejected = answerer.check_observations(asked)
-        topic = self._config.input.observations
-        return ids, await self._append(topic, ids, rejected, records.values)
+        topic, notes = self._config.input.observations, answerer.notes(asked)
+        for rejection in _not_used(notes).values() if strict and not rejected else ():
+            raise _rejected(rejection)
+        return ids, await self._append(topic, ids, rejected, records.values), notes
 
     async def _append(
         self,
@@ -291,7 +299,7 @@ class Api:
         values: Sequence[bytes],
     ) -> list[contract.RecordPosition]:
         for i in sorted(rejected):
-            raise _rejected(rejected[i], i)
+            raise _rejected(_rejection(rejected[i], i))
         now = _now()
         values = await self._in_format(topic, values)
         out = [
@@ -346,8 +354,21 @@ def _check_explain(answerer: Answerer, explain: int, records: int) -> None:
         )
 
 
-def _rejected(error: RecordError, index: int) -> ProblemError:
-    return ProblemError(422, error.detail, reason=error.reason, index=index)
+def _rejection(error: RecordError, index: int) -> contract.Rejection:
+    return contract.Rejection(index, error.reason, error.detail)
+
+
+def _not_used(notes: Sequence[Sequence[Note]]) -> dict[int, contract.Rejection]:
+    """Index of each record with notes to its rejection by a strict request."""
+    return {
+        i: contract.Rejection(i, contract.NOT_USED, "; ".join(map(str, of)))
+        for i, of in enumerate(notes)
+        if of
+    }
+
+
+def _rejected(of: contract.Rejection) -> ProblemError:
+    return ProblemError(422, of.detail, reason=of.reason, index=of.index)
 
 
 def _too_late(why: str, places: list[contract.RecordPosition] | None) -> ProblemError:

@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from consumers.api.problems import ProblemError
+from consumers.codecs.json_document import uncut
 from consumers.web.routes import JSON, LINES
 
 __all__ = ["JSON", "LINES", "Held", "RequestRecords", "read", "read_start", "records_of"]
@@ -169,7 +170,7 @@ def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:
         form = "lines"
     elif body.lstrip()[:1] == b"[":
         try:
-            values, form = [bytes(raw) for raw in _objects.decode(body)], "list"
+            values, form = [bytes(raw) for raw in _objects.decode(uncut(body))], "list"
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProblemError(
                 400, f"expected a list of JSON objects, got another: {error}"

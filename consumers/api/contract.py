@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
+from consumers.codecs.unused import Note
+
 __all__ = [
+    "NOT_USED",
     "Appended",
     "InferError",
     "InferInput",
@@ -27,6 +30,7 @@ __all__ = [
 ]
 
 Label = str | int | bool
+NOT_USED = "not_used"  # why a record is rejected with `strict`
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
@@ -35,7 +39,7 @@ class Problem(msgspec.Struct, omit_defaults=True):
     title: str
     status: int
     detail: str
-    reason: str | None = None  # of a rejected record, as in a dead letter
+    reason: str | None = None  # of a rejected record, as in a dead letter; or `NOT_USED`
     index: int | None = None  # of that record in the request, from 0
     records: list[RecordPosition] | None = None  # already written, so a retry writes them again
 
@@ -79,9 +83,8 @@ class OwnExplanation(msgspec.Struct):
 
 class PredictionRecord(msgspec.Struct, omit_defaults=True):
     """A prediction, as in the topic. `position` is the one of the model in the journal, or of the
-    observation if it was recorded; `age_ms` is how long ago that model was the newest.
-    `ignored_fields`: at most ten fields of the observation, if none of its fields is one of the
-    model; the prediction is then the one without features."""
+    observation if it was recorded; `age_ms` is how long ago that model was the newest. `notes`:
+    the fields of the observation that were not used, at most 20."""
 
     id: str
     prediction: Label | None
@@ -92,11 +95,12 @@ class PredictionRecord(msgspec.Struct, omit_defaults=True):
     age_ms: int | None = None
     decision: DecidedAction | None = None
     explanation: OwnExplanation | None = None
-    ignored_fields: list[str] | None = None
+    notes: list[Note] = []
 
 
 class Rejection(msgspec.Struct):
-    """A record that cannot be predicted or written, with the reason of a dead letter."""
+    """A record that cannot be predicted or written, with the reason of a dead letter; or with
+    `not_used`, if the request was strict."""
 
     index: int
     reason: str

@@ -112,11 +112,12 @@ class Operation(NamedTuple):
 
 async def _predict(asked: Asked) -> Response:
     explain = asked.number("explain", 0) or 0
-    records = asked.records
+    records, strict = asked.records, asked.flag("strict")
     if asked.flag("record"):
-        answers = await asked.api.recorded(records)
+        answers = await asked.api.recorded(records, strict=strict)
     else:
-        answers = await asked.api.predict(records, asked.number("shard"), explain)
+        shard = asked.number("shard")
+        answers = await asked.api.predict(records, shard, explain, strict=strict)
     if records.form == "lines":
         body = b"".join(answer + b"\n" for answer in answers)
         return Response(body, headers=FRESH, media_type=LINES)
@@ -216,6 +217,12 @@ _RECORD = Parameter(
     "Write the observation to the input topic, and answer when its prediction is committed. "
     "An observation without an id gets a new one. Needs the write token.",
 )
+_STRICT = Parameter(
+    "strict",
+    "query",
+    {"type": "boolean", "default": False},
+    "Reject an observation with a field that is not used, see `notes`.",
+)
 _ID = Parameter("id", "path", {"type": "string", "minLength": 1}, "The id of the observation.")
 _NAME = Parameter("name", "path", {"type": "string"}, "The name of the service.")
 OBSERVATION, UNNAMED, LABEL = "Observation", "ObservationToPredict", "LabelRecord"
@@ -227,7 +234,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _predict,
         (200, contract.PredictionRecord),
         accepts=UNNAMED,
-        parameters=(_SHARD, _EXPLAIN, _RECORD),
+        parameters=(_SHARD, _EXPLAIN, _RECORD, _STRICT),
         problems=(400, 404, 409, 413, 415, 422, *_LOG),
     ),
     Operation(

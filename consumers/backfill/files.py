@@ -389,7 +389,8 @@ class FileHistory:
         assert self._labels is not None  # noqa: S101  the callers have looked
         return label_records(
             self._labels.records(
-                verbatim=frozenset({self._id, "id", "label", self._reading.label})
+                verbatim=frozenset({self._id, "id", "label", self._reading.label}),
+                marks=self._config.files.marks,
             ),
             self._labels,
             label=self._reading.label,

@@ -28,8 +28,17 @@ from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
 from consumers.base.fields import MISSING, is_missing, name_of
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
-from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID, SHORT, parse, plain
+from consumers.codecs.json_document import (
+    LARGEST_RECORD,
+    LONGEST_ID,
+    SHORT,
+    parse,
+    parse_quickly,
+    plain,
+    uncut,
+)
 from consumers.codecs.reporter import reporter_name
+from consumers.codecs.unused import BadValue, Note, UnknownFields
 from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Schema
@@ -64,15 +73,17 @@ TEXT_TYPES: dict[str, Any] = KIND_TYPES | {
 class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
-    `labels` holds the label inside an observation, or None. `bad` holds the fields of a record with
-    values that cannot be used and are taken as missing.
+    `labels` holds the label inside an observation, or None. `bad` holds the values of a record that
+    cannot be used and are taken as missing. `cut` counts the accepted records with half of a
+    surrogate pair, which became U+FFFD.
     """
 
     rows: Rows
     ids: Sequence[str]
     labels: Sequence[object]
     rejected: dict[int, RecordError]
-    bad: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    bad: dict[int, tuple[BadValue, ...]] = field(default_factory=dict)
+    cut: int = 0
 
 
 @dataclass(slots=True)
@@ -107,6 +118,8 @@ class JsonObservations:
         Decodes a record of another wire format, whatever it is; None: the records are JSON.
     identified
         The id in the bytes of a record without a key.
+    closed
+        Whether the format decides the fields, so that none of them is unknown.
     """
 
     def __init__(
@@ -119,8 +132,10 @@ class JsonObservations:
         keep: bool = False,
         documents: Callable[[Any], dict[str, Any]] | None = None,
         identified: Callable[[bytes], str] | None = None,
+        closed: bool = False,
     ) -> None:
         self.schema = schema
+        self._read = documents or parse_quickly
         self._identified = identified
         self.keep = keep
         self.missing = frozenset(missing)
@@ -129,6 +144,8 @@ class JsonObservations:
         names = [f.name for f in schema.fields]
         names += [id_field] if label_field is None else [id_field, label_field]
         self._paths = {name: name.split(".") for name in names}
+        declared = names[: len(schema.fields)]
+        self._unknown = None if closed else UnknownFields(declared, names[len(declared) :])
         self._dotted = [i for i, name in enumerate(names) if "." in name]
         if documents is not None:  # of a document, unlike of bytes, nested values are found at once
             documents = _flattened(documents, [names[i] for i in self._dotted])
@@ -178,6 +195,7 @@ class JsonObservations:
             out.labels = _put(block.labels, left, rest.labels)
             out.rejected.update((left[k], error) for k, error in rest.rejected.items())
             out.bad.update((left[k], fields) for k, fields in rest.bad.items())
+            out.cut = rest.cut
         return out
 
     def one_by_one(
@@ -265,12 +283,13 @@ class JsonObservations:
             return self._blank
         if bad:
             out.bad[i] = bad
+        out.cut += isinstance(value, bytes) and uncut(value) != value
         return features
 
     def slow(
         self, key: bytes | None, value: bytes | None
-    ) -> tuple[tuple[Any, ...], str, object, tuple[str, ...]]:
-        """Features in the schema's order, id, label and bad fields of a record, by the slow path.
+    ) -> tuple[tuple[Any, ...], str, object, tuple[BadValue, ...]]:
+        """Features in the schema's order, id, label and bad values of a record, by the slow path.
 
         Raises
         ------
@@ -279,7 +298,7 @@ class JsonObservations:
         """
         document = (self._documents or parse)(value)
         features: list[Any] = []
-        bad: dict[str, InvalidRecordError] = {}
+        bad: list[BadValue] = []
         for f in self.schema.fields:
             found = self._find(document, f.name)
             if f.kind in ("numeric", "binary") and isinstance(found, str):
@@ -287,14 +306,22 @@ class JsonObservations:
             try:
                 features.append(_CONVERT[f.kind](f.name, found))
             except InvalidRecordError as error:
-                bad[f.name] = error
+                bad.append(BadValue(f.name, error.reason, error.detail, found))
                 features.append(_CONVERT[f.kind](f.name, None))
         if bad and not (self.keep and any(v is not None and v == v for v in features)):
-            first = next(iter(bad.values()))
-            raise RecordError(first.reason, first.detail)
+            raise RecordError(bad[0].reason, bad[0].detail)
         id_ = _id(self._find(document, self.id_field), key, self.id_field)
         label = name_of(self._find(document, self.label_field)) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
+
+    def notes(self, value: Any, bad: Sequence[BadValue]) -> list[Note]:
+        """What of a usable observation is not used; `bad`: its bad values."""
+        found = [Note.of_bad(each) for each in bad]
+        return found if self._unknown is None else found + self._unknown.notes(self._read(value))
+
+    def unknown(self, value: Any) -> list[tuple[str, object]]:
+        """The fields of a usable observation that nobody declared, with their values."""
+        return [] if self._unknown is None else self._unknown.values(self._read(value))
 
     def _find(self, document: Mapping[str, Any], name: str) -> Any:
         return document[name] if name in document else _dig(document, self._paths[name])

@@ -15,6 +15,7 @@ from consumers.commands.meter import Meter
 from consumers.commands.past import ConfigArgument, JsonOption
 from consumers.commands.source import (
     ColumnsOption,
+    DecimalOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -134,6 +135,7 @@ def backfill(
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
     columns: ColumnsOption = None,
+    decimal: DecimalOption = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     master: MasterOption = ANY_CORE,
@@ -163,11 +165,12 @@ def backfill(
 
     run = _engine(engine, workers, master, conf or ())
     times = {"until": _moment("--until", until), "as_of": _moment("--as-of", as_of)}
-    how = (file_format, sep, encoding, quote, columns)
+    how = (file_format, sep, encoding, quote, columns, decimal)
     fields = (id_field, label, time_field, label_time)
     _check_options(source, *how, labels, *fields, offsets, types)
-    reading = _reading(source, how, fields, offsets, types or ())
     settings = _settings(config)
+    how = (*how[:-1], ";".join(filter(None, (settings.files.decimal, decimal))) or None)
+    reading = _reading(source, how, fields, offsets, types or ())
     with closing(log_of(settings)) as log:
         plans = _plans(config, settings, log, source, labels, reading, times, split)
         for name in plans[0].absent:
@@ -242,7 +245,8 @@ def _reading(
     place = [name.strip() for name in offsets.split(",")] if offsets is not None else []
     if offsets is not None and (len(place) != 2 or not all(place)):
         raise ConfigError(f"expected --offsets PARTITION,OFFSET as two fields, got {offsets!r}")
-    options = dict(zip(("format", "sep", "encoding", "quote", "columns"), how, strict=True))
+    names = ("format", "sep", "encoding", "quote", "columns", "decimal")
+    options = dict(zip(names, how, strict=True))
     id_field, label, time_field, label_time = fields
     files = opened(source, *how)
     kinds = types_of(types, files)

@@ -131,10 +131,8 @@ def replay_file(
     kinds = types_of(asked.types or (), asked.source)
     topic, id_field = config.input.observations, config.input.id
     verbatim = frozenset({id_field, "label", asked.label, asked.reporter, config.input.label})
-    texts = config.values.texts
-    feed = _Feed(
-        asked.source, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts
-    )
+    how = (verbatim, config.values.texts, config.files.marks)
+    feed = _Feed(asked.source, kinds, asked.limit, topic, id_field, asked.time_field, *how)
     say_unit(feed.records(), asked.time_field)
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
     late = late_labels(
@@ -304,11 +302,14 @@ class _Feed:
     time_field: str | None
     verbatim: Collection[str | None]
     missing: Collection[str]
+    marks: Mapping[str, str]
     labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
         missing, verbatim = self.missing, self.verbatim
-        records = self.source.records(self.kinds, missing=missing, verbatim=verbatim)
+        records = self.source.records(
+            self.kinds, missing=missing, verbatim=verbatim, marks=self.marks
+        )
         return islice(records, self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:

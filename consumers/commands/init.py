@@ -28,6 +28,7 @@ from consumers.commands.proposal import (
 )
 from consumers.commands.source import (
     ColumnsOption,
+    DecimalOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -135,6 +136,7 @@ def init(
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
     columns: ColumnsOption = None,
+    decimal: DecimalOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     spam: SpamOption = False,
     budget: BudgetOption = None,
@@ -163,7 +165,7 @@ def init(
             raise ConfigError("--per and --spam exclude each other; give one")
         write_filter(spam, source, file_format, name, output, budget, force=force)
         return
-    how = (file_format, sep, encoding, quote, columns)
+    how = (file_format, sep, encoding, quote, columns, decimal)
     if fields or schema:
         given = Declaration(source, fields or (), schema, label, labels, transport, id_field, per)
         declare(given, name, output, missing, how, force=force)
@@ -190,6 +192,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml, with_key
     from consumers.config.sample import ONE_CLASS, SAMPLE_SIZE, fields_of_mail, infer
+    from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
 
     source, file, name, label, labels, transport, output, missing, registry, per = asked
@@ -214,7 +217,8 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
             warnings = [each for each in warnings if not each.startswith(ONE_CLASS)]
         warnings += [*found.lines(), *worse]
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
-    origin = replace(origin, registry=registry, format=looked.wire)
+    marks = None if file is None else marks_text(file.decimal_marks)
+    origin = replace(origin, registry=registry, format=looked.wire, decimal=marks)
     text = toml(origin, fields, choice, found.fields, missing)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
@@ -232,7 +236,7 @@ def _file(source: str, transport: str | None, how: Sequence[str | None]) -> File
     if Path(source).exists() or place_of(source).name != "file":
         return opened(source, *how)
     if any(how):
-        option = next(compress(("format", "sep", "encoding", "quote", "columns"), how))
+        option = next(compress(("format", "sep", "encoding", "quote", "columns", "decimal"), how))
         raise ConfigError(f"no file {source}; --{option} is for files: check the name or remove it")
     if transport is None:
         raise ConfigError(

@@ -23,6 +23,7 @@ from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
 from consumers.commands.source import (
     ColumnsOption,
+    DecimalOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -131,6 +132,7 @@ def produce(
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
     columns: ColumnsOption = None,
+    decimal: DecimalOption = None,
     id_field: IdField = None,
     partitions: Partitions = None,
     any_topic: AnyTopic = False,
@@ -143,8 +145,7 @@ def produce(
 
     The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
     are the present time, with --time-field the file's times. From stdin (-), JSON lines by default,
-    records are written when they arrive. With CONFIG they have the format of its [input], by the
-    newest schema that is registered for the topic.
+    records are written as they arrive. CONFIG's [input] has their format and registered schema.
 
     The first rows decide how a CSV is read. The kinds for --types are numeric, binary, categorical,
     text. CONFIG's [values] missing lists the missing values. Records without an id are numbered,
@@ -162,7 +163,8 @@ def produce(
       tail -f visits.jsonl | headwater produce visits - --config visits.toml
     """
     pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
-    source = opened(file if pipe is None else pipe.file, file_format, sep, encoding, quote, columns)
+    how = (file_format, sep, encoding, quote, columns, decimal)
+    source = opened(file if pipe is None else pipe.file, *how)
     kinds = types_of(types or [], source)
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input
@@ -170,8 +172,7 @@ def produce(
     alone = _alone(read, topic, label_topic, label, id_field, who)
     beside = (label, who if reporter else None) if alone is None else (None, None)
     late = _late_labels(topic, label_topic, delay, *beside)
-    name = _id_field(read, topic, id_field) if alone is None else "id"
-    wire = translator_of(settings)
+    name, wire = _id_field(read, topic, id_field, alone), translator_of(settings)
     feed = RecordsToWrite(source, kinds, topic, late, name, time_field, settings, alone, wire)
     _check_times(rate, time_field, late, envelope=envelope)
     _compare(config, None if any_topic else read, topic, label_topic)
@@ -231,8 +232,12 @@ def _alone(
     return LabelsAlone(label, (id_field,) if id_field else ("id", read.id), reporter)
 
 
-def _id_field(read: InputConfig | None, topic: str, given: str | None) -> str:
+def _id_field(
+    read: InputConfig | None, topic: str, given: str | None, alone: LabelsAlone | None
+) -> str:
     """The field with the id: labels with another id than the service reads would be lost."""
+    if alone is not None:
+        return "id"
     if given is not None:
         return given
     return read.id if read is not None and read.observations == topic else "id"
@@ -306,6 +311,7 @@ class RecordsToWrite:
             missing=MISSING if settings is None else settings.values.texts,
             # `label` is the field of a label record, which a file may hold too.
             verbatim={self.id_field, "label", inside, late, who, alone.label, *alone.ids},
+            marks=None if settings is None else settings.files.marks,
         )
         if self.alone is None:
             return records

@@ -21,6 +21,7 @@ from consumers.commands.produce import LabelField, ReporterOption, TimeField, Ty
 from consumers.commands.rivals import Rival, compare_file, rivals
 from consumers.commands.source import (
     ColumnsOption,
+    DecimalOption,
     EncodingOption,
     FormatOption,
     QuoteOption,
@@ -96,6 +97,7 @@ def replay(
     encoding: EncodingOption = None,
     quote: QuoteOption = None,
     columns: ColumnsOption = None,
+    decimal: DecimalOption = None,
     limit: Limit = None,
     as_json: Json = False,
     details: Details = False,
@@ -139,14 +141,14 @@ def replay(
 
     if from_journal:
         given = (files, label, reporter, delay, time_field, types, limit, report, compare, verify)
-        _check_alone(*given, file_format, sep, encoding, quote, columns)
+        _check_alone(*given, file_format, sep, encoding, quote, columns, decimal)
         results = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
             raise ConfigError("expected FILE, or --journal and optionally --at POSITION, --shard N")
         *others, file = files
         settings, models = _models(config, others, compare, verify)
-        source = opened(file, file_format, sep, encoding, quote, columns)
+        source = opened(file, file_format, sep, encoding, quote, columns, decimal)
         asked = ReplayOptions(source, label, delay, time_field, types, limit, report, verify)
         asked = replace(asked, reporter=reporter)
         results = compare_file(models, asked) if settings is None else replay_file(settings, asked)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnsOption",
+    "DecimalOption",
     "EncodingOption",
     "FormatOption",
     "QuoteOption",
@@ -46,6 +47,11 @@ ColumnsOption = Annotated[
     typer.Option("--columns", metavar="A,B", help="Names of columns; a CSV has no header then."),
 ]
 
+DecimalOption = Annotated[
+    str | None,
+    typer.Option("--decimal", metavar="MARK|F=MARK", help="Decimal mark of a CSV: '.' or ','."),
+]
+
 
 def opened(
     place: str | File,
@@ -54,6 +60,7 @@ def opened(
     encoding: str | None = None,
     quote: str | None = None,
     columns: str | None = None,
+    decimal: str | None = None,
 ) -> FileSource:
     """The files of a place. What is guessed is reported on stderr.
 
@@ -65,7 +72,7 @@ def opened(
     from consumers.files.format import Options
     from consumers.files.source import FileSource
 
-    how = Options(name, sep, encoding, quote, columns)
+    how = Options(name, sep, encoding, quote, columns, decimal)
     return FileSource(place, how, lambda line: typer.echo(line, err=True))
 
 

@@ -30,6 +30,7 @@ from consumers.config.reporters import ReportersConfig
 from consumers.config.sections import (
     CommitConfig,
     FieldName,
+    FilesConfig,
     HttpConfig,
     JournalConfig,
     LabelsConfig,
@@ -83,6 +84,7 @@ class Config(Section):
         "it can name some of them.",
     )
     values: ValuesConfig = ValuesConfig()
+    files: FilesConfig = FilesConfig()
     labels: LabelsConfig = LabelsConfig()
     reporters: ReportersConfig = ReportersConfig()
     model: ModelConfig = ModelConfig()

@@ -44,6 +44,7 @@ class Source:
     id: str = "id"
     registry: str | None = None
     format: str = "json"
+    decimal: str | None = None
 
 
 def choose(
@@ -117,8 +118,9 @@ def toml(
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
-        "# [mail] [labels] [reporters] [[challenger]] [promotion] [decision] [drift] [output]",
-        "# [commit] [journal] [snapshots] [scale] [http] [serve] [telemetry] [kafka] [registry].",
+        "# [mail] [files] [labels] [reporters] [[challenger]] [promotion] [decision] [drift]",
+        "# [output] [commit] [journal] [snapshots] [scale] [http] [serve] [telemetry] [kafka]",
+        "# [registry].",
         "# After the first start [input], [features], [values], [labels] and [scale] cannot change",
         "# under this name; [model] can, by `headwater relearn`, and the number of shards by",
         "# `headwater reshard`.",
@@ -129,6 +131,7 @@ def toml(
         *_input(source),
         "",
         *_registry(source),
+        *_files(source),
         *_declared(source, fields, warnings or {}, missing),
         "[model]",
         f"# {choice.why}.",
@@ -178,6 +181,14 @@ def _registry(source: Source) -> list[str]:
     if source.registry is None:
         return []
     return ["[registry]", f"url = {_text(source.registry)}", ""]
+
+
+def _files(source: Source) -> list[str]:
+    """How later files are read, if the sample shows it."""
+    if source.decimal is None:
+        return []
+    lines = ["[files]", "# The decimal marks of the sample, so that later files are read alike."]
+    return [*lines, f"decimal = {_text(source.decimal)}", ""]
 
 
 def _declared(

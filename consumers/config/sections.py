@@ -26,6 +26,7 @@ from consumers.base.fields import MISSING
 from consumers.base.records import UNBOUNDED
 from consumers.base.secrets import Secret
 from consumers.config.units import (
+    decimal_marks,
     duration_ms,
     duration_text,
     shown_url,
@@ -38,6 +39,7 @@ __all__ = [
     "LONGEST_NAME",
     "CommitConfig",
     "FieldName",
+    "FilesConfig",
     "HttpConfig",
     "JournalConfig",
     "LabelsConfig",
@@ -80,6 +82,11 @@ def _key(key: Secret) -> Secret:
     if len(key) >= SHORTEST_KEY:
         return key
     raise ValueError(f"expected a secret of {SHORTEST_KEY} characters or more, got a shorter one")
+
+
+def _decimal(text: str) -> str:
+    decimal_marks(text)
+    return text
 
 
 Topic = Annotated[str, AfterValidator(_topic)]
@@ -130,6 +137,24 @@ class ValuesConfig(Section):
     def texts(self) -> frozenset[str]:
         """`missing`, or the default list."""
         return MISSING if self.missing is None else frozenset(self.missing)
+
+
+class FilesConfig(Section):
+    """How `replay`, `produce` and `backfill` read files."""
+
+    decimal: Annotated[str, AfterValidator(_decimal)] | None = Field(
+        default=None,
+        description="The decimal mark of the numbers in CSV files, a point or a comma, or the "
+        'marks of columns: `"price=,;weight=."`. A mark without a column is for those whose cells '
+        "prove none. The other mark groups thousands. `headwater init` writes what it found, so "
+        "that later files are read alike; `--decimal` overrides it. Default none: the cells decide "
+        "([files.md](files.md#decimal-marks)).",
+    )
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Column to decimal mark; `*` stands for all that prove none."""
+        return {} if self.decimal is None else decimal_marks(self.decimal)
 
 
 class LabelsConfig(Section):

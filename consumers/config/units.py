@@ -6,6 +6,7 @@ Each message names what was expected, so that it can be shown unchanged.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from math import isfinite
 from urllib.parse import unquote
@@ -13,9 +14,12 @@ from urllib.parse import unquote
 from consumers.base.secrets import without_login
 
 __all__ = [
+    "EVERY",
+    "decimal_marks",
     "duration_ms",
     "duration_text",
     "finite",
+    "marks_text",
     "shown_url",
     "shown_urls",
     "size_bytes",
@@ -23,10 +27,47 @@ __all__ = [
     "utc_text",
 ]
 
+EVERY = "*"  # stands for the columns that prove no decimal mark
+
+_DECIMAL = re.compile(r"(?:(.+)=)?([.,])", re.DOTALL)
 _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _QUERY = r"[?&;][^=&;#\s]*=[^&;#\s'\"]+"  # a key of a URL's query, with its value
 _LONGEST_MS = 36_500 * _DURATION_MS["d"]  # a century: sums of it and a timestamp fit int64
+
+
+def decimal_marks(text: str) -> dict[str, str]:
+    """Decimal marks by column: MARK for all columns, or FIELD=MARK, several separated by
+    semicolons.
+
+    Examples
+    --------
+    >>> decimal_marks(","), decimal_marks("price=,;weight=.")
+    ({'*': ','}, {'price': ',', 'weight': '.'})
+    """
+    found: dict[str, str] = {}
+    for each in text.split(";"):
+        part = _DECIMAL.fullmatch(each.strip())
+        if part is None:
+            raise ValueError(
+                f"expected a point or a comma, or FIELD=MARK such as 'price=,', got {each!r}"
+            )
+        found[(part[1] or EVERY).strip()] = part[2]
+    return found
+
+
+def marks_text(marks: Mapping[str, str]) -> str | None:
+    """The text of decimal marks by column; None if no column has one.
+
+    Examples
+    --------
+    >>> marks_text({"price": ",", "sum": ",", "n": ""}), marks_text({"price": ",", "weight": "."})
+    (',', 'price=,;weight=.')
+    """
+    known = {name: mark for name, mark in marks.items() if mark in (".", ",")}
+    if len(set(known.values())) < 2:
+        return next(iter(known.values()), None)
+    return ";".join(f"{name}={mark}" for name, mark in known.items() if ";" not in name)
 
 
 def duration_ms(text: str) -> int:

@@ -1,13 +1,14 @@
 """Cells of a CSV -> values. Pure.
 
 Rule: the first cells of a column decide how all of it is read, so that a number does not become a
-text from one row to the next. A later cell of another kind stays a string.
+text from one row to the next. A later cell of another kind stays a string. The decimal mark of a
+column is proven by its cells, or asked for, and never guessed: 1.234 alone may be 1234.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from math import isfinite
 
@@ -15,7 +16,18 @@ import msgspec
 
 from consumers.base.fields import is_missing
 
-__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name", "is_number", "value_of", "values_of"]
+__all__ = [
+    "CONVERTS",
+    "UNDECIDED",
+    "Convert",
+    "guessed",
+    "guessed_name",
+    "is_number",
+    "mark_of",
+    "readings",
+    "value_of",
+    "values_of",
+]
 
 LONGEST_INTEGER = 300  # digits: ids keep all of theirs; longer ones are no number of any field
 FEW_WORDS = 3  # distinct texts among numbers that may mean "no value"
@@ -26,40 +38,109 @@ _WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
-# Decimal mark to the numbers that people write with it; the other mark groups thousands.
+# Decimal mark to the numbers that people write with it. Thousands are grouped by the other mark, or
+# by an apostrophe or a space that does not break, which are no mark anywhere.
+_OTHER = {".": ",", ",": "."}
+_GROUPS = "'\u2019\xa0\u202f"
 _WRITTEN = {
-    ".": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?", re.ASCII),
-    ",": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?", re.ASCII),
+    mark: re.compile(
+        rf"[+-]?(?:\d+|\d{{1,3}}([{other}{_GROUPS}])\d{{3}}(?:\1\d{{3}})*)(?:[{mark}]\d+)?",
+        re.ASCII,
+    )
+    for mark, other in _OTHER.items()
 }
-_GROUPS = {".": ",", ",": "."}
+_EITHER = re.compile(r"-?[1-9]\d{0,2}\.\d{3}", re.ASCII)  # of JSON's numbers: 1.234 may be 1234
+UNDECIDED = "?"  # of a column: each of its cells is a number with either mark, and not the same one
 _UNIT = re.compile(r"([+-]?)(?:[$€£¥] ?(.+)|(.+?) ?[$€£¥%])")
 
 Convert = Callable[[str], object]
 
 
-def guessed(cells: Sequence[str], separator: str = ",") -> Convert:
+def guessed(cells: Sequence[str], mark: str = "", *, declared: bool = False) -> Convert:
     """The converter of a column, by its first cells; without any, each cell is converted alone.
 
     Parameters
     ----------
     cells
         The cells that have a value.
-    separator
-        That of the file. Where it is a semicolon, a comma is the decimal mark.
+    mark
+        The decimal mark; "" if nothing says which one it is. Then a later cell that is a number
+        with either mark stays a string.
+    declared
+        Whether the column is declared as numbers: leading zeros are then no sign of a code.
 
     Examples
     --------
-    >>> [guessed(cells)(cells[0]) for cells in (["2.50"], ["1,234", "7"], ["0,5"], ["$3"], ["x3"])]
-    [2.5, 1234, 0.5, 3, 'x3']
+    >>> [guessed(cells, ".")(cells[0]) for cells in (["2.50"], ["1,234.5"], ["$3"], ["x3"])]
+    [2.5, 1234.5, 3, 'x3']
+    >>> [guessed(["0,5"], ",")(cell) for cell in ("1.234", "1.234.567,8", "1.5")]
+    [1234, 1234567.8, '1.5']
     """
-    if cells and all(cell.strip().lower() in _TRUTH for cell in cells):
-        return _truth
-    if all(_is_plain(cell) for cell in cells):
-        return _plain_number
-    for mark in (",", ".") if separator == ";" else (".", ","):
-        if all(_written(cell, mark) is not cell for cell in cells):
-            return partial(_written, mark=mark)
-    return _plain_number if _numbers_and_words(cells) else _text
+    if not declared:
+        if cells and all(cell.strip().lower() in _TRUTH for cell in cells):
+            return _truth
+        if mark_of(cells) is None:
+            return _text
+    plain = _number if declared else _plain_number
+    if mark == "," or any(plain(cell) is cell for cell in cells if _has_readings(cell)):
+        return partial(_written, mark=mark or ".")
+    return plain if mark else _UNMARKED[plain]
+
+
+def mark_of(cells: Sequence[str]) -> str | None:
+    """The decimal mark of a column of numbers, which its cells prove.
+
+    "" if no cell has a mark, `UNDECIDED` if each cell is a number with either mark and they
+    disagree, and None if the column has no numbers.
+
+    Examples
+    --------
+    >>> [mark_of(c) for c in (["950", "12.50"], ["1.234", "2,5"], ["950", "1.234"], ["7"], ["x"])]
+    ['.', ',', '?', '', None]
+    """
+    if _json_numbers(cells, whole=False) is not None:  # as most columns are
+        marked = [cell for cell in cells if "." in cell]
+        if not marked:
+            return ""
+        return UNDECIDED if all(map(_EITHER.fullmatch, map(str.strip, marked))) else "."
+    each: dict[str, dict[str, object]] = {}
+    words = set()
+    for cell in dict.fromkeys(cells):
+        found = readings(cell)
+        if found:
+            each[cell] = found
+            continue
+        words.add(cell)
+        if len(words) > FEW_WORDS:
+            return None
+    if words and not _numbers_and_words(cells, words):
+        return None
+    numbers = each.values()
+    marks = [mark for mark in _OTHER if all(mark in found for found in numbers)]
+    if len(marks) < 2:
+        return marks[0] if marks else None
+    return "" if all(map(_agree, numbers)) else UNDECIDED
+
+
+def readings(cell: str) -> dict[str, object]:
+    """The number in a cell by decimal mark; empty if it is no number with any.
+
+    Examples
+    --------
+    >>> readings("1.234"), readings("1,5"), readings("007")
+    ({'.': 1.234, ',': 1234}, {',': 1.5}, {})
+    """
+    found = {mark: _written(cell, mark) for mark in _OTHER}
+    return {mark: number for mark, number in found.items() if number is not cell}
+
+
+def _has_readings(cell: str) -> bool:
+    return bool(readings(cell))
+
+
+def _agree(found: Mapping[str, object]) -> bool:
+    """Whether a number is the same with each mark that it can have, and can have both."""
+    return len(found) == len(_OTHER) and len(set(map(repr, found.values()))) == 1
 
 
 def guessed_name(cells: Sequence[str]) -> Convert:
@@ -78,14 +159,13 @@ def guessed_name(cells: Sequence[str]) -> Convert:
     return _plain_number if all(map(_is_plain, cells)) and "+" not in "".join(cells) else _text
 
 
-def _numbers_and_words(cells: Sequence[str]) -> bool:
+def _numbers_and_words(cells: Sequence[str], words: Collection[str]) -> bool:
     """Whether these are measurements, and a few words such as `unknown` for "no value"."""
-    words = [cell for cell in cells if not _is_plain(cell)]
-    if 2 * len(words) > len(cells) or len(set(words)) > FEW_WORDS:
+    if 2 * sum(cell in words for cell in cells) > len(cells) or len(words) > FEW_WORDS:
         return False
-    if any(c.isdigit() for word in set(words) for c in word):
+    if any(c.isdigit() for word in words for c in word):
         return False
-    return len(set(cells)) - len(set(words)) > MANY_NUMBERS
+    return len(set(cells)) - len(words) > MANY_NUMBERS
 
 
 def is_number(cell: str) -> bool:
@@ -134,10 +214,20 @@ def _written(cell: str, mark: str) -> object:
     unit = _UNIT.fullmatch(digits)
     if unit is not None:
         digits = unit[1] + (unit[2] or unit[3])
-    if not _WRITTEN[mark].fullmatch(digits):
+    found = _WRITTEN[mark].fullmatch(digits)
+    if found is not None:
+        ungrouped = digits if found[1] is None else digits.replace(found[1], "")
+        digits = ungrouped.replace(mark, ".")
+    elif unit is not None or (mark == "," and "." in digits):
         return cell
-    number = _plain_number(digits.replace(_GROUPS[mark], "").replace(mark, "."))
+    number = _plain_number(digits)
     return cell if isinstance(number, str) else number
+
+
+def _unmarked(cell: str, read: Convert) -> object:
+    """The number in a cell, unless it is another one with the other decimal mark."""
+    found = readings(cell)
+    return cell if len(found) > 1 and not _agree(found) else read(cell)
 
 
 def _truth(cell: str) -> object:
@@ -190,6 +280,8 @@ def values_of(
     numbers = None
     if convert in _OF_NUMBERS and (missing is None or not _numbers_among(missing)):
         numbers = _json_numbers(cells, whole=convert is _whole)
+        if convert in _UNMARKED.values() and float in set(map(type, numbers or ())):
+            numbers = None
     if numbers is not None:
         return numbers
     known = {cell: value_of(cell, convert, missing) for cell in set(cells)}
@@ -221,4 +313,7 @@ def _numbers_among(missing: frozenset[str]) -> bool:
     return any(_NUMBER.fullmatch(text.strip()) for text in missing)
 
 
-_OF_NUMBERS = (_plain_number, _number, _whole)
+_UNMARKED: dict[Convert, Convert] = {
+    read: partial(_unmarked, read=read) for read in (_plain_number, _number)
+}
+_OF_NUMBERS = (_plain_number, _number, _whole, *_UNMARKED.values())

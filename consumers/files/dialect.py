@@ -26,7 +26,7 @@ LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
 
 _QUOTED = re.compile(r" *'[^']+'")
 _NAMED_SEP = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
-_NUMBER = re.compile(r" *[+-]?[\d.,]*\d[\d.,]* *")
+_NUMBER = re.compile(r" *[+-]?[.,]*\d[\d.,]* *")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
 

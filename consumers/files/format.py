@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING
+from consumers.config.units import decimal_marks
 from consumers.files.cells import Convert
 from consumers.files.encoding import checked_encoding
 from consumers.files.file import File
@@ -54,6 +55,9 @@ class Options:
     columns
         The names of the columns of a CSV without a header, separated by commas. `first`: the first
         line has them, even if it looks like data.
+    decimal
+        The decimal mark of the numbers of a CSV, or those of its columns; see
+        `consumers.files.marks`.
 
     Raises
     ------
@@ -66,6 +70,7 @@ class Options:
     encoding: str | None = None
     quote: str | None = None
     columns: str | None = None
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None:
@@ -88,6 +93,10 @@ class Options:
             raise ConfigError(
                 f"expected --columns as different names separated by commas, got {self.columns!r}"
             )
+        try:
+            _ = self.marks
+        except ValueError as error:
+            raise ConfigError(f"--decimal: {error}") from None
 
     @property
     def names(self) -> list[str] | None:
@@ -95,6 +104,11 @@ class Options:
         if self.columns is None or self.columns == FIRST_LINE:
             return None
         return [name.strip() for name in self.columns.split(",")]
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Column to decimal mark; `*` stands for all that prove none."""
+        return {} if self.decimal is None else decimal_marks(self.decimal)
 
     @property
     def given(self) -> dict[str, str]:
@@ -106,6 +120,7 @@ class Options:
             "encoding": self.encoding,
             "quote": self.quote,
             "columns": self.columns,
+            "decimal": self.decimal,
         }
         return {name: value for name, value in every.items() if value is not None}
 
@@ -124,14 +139,23 @@ class Wanted:
     verbatim
         Columns of a CSV in which only an empty cell means "no value" and 1.0 is the integer 1: ids
         and labels.
-    converts
-        Column to its converter, from earlier files: one place reads all its files alike.
+    marks
+        Column of a CSV to the decimal mark of its numbers; `*` to that of all columns that prove
+        none.
+    say
+        Reports what was decided and is not usual, each in one line.
+    converts, decided
+        Column to its converter, and to its decimal mark, from earlier files: one place reads all
+        its files alike.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = MISSING
     verbatim: Collection[str | None] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda _line: None
     converts: dict[str, Convert] = field(default_factory=dict)
+    decided: dict[str, str] = field(default_factory=dict)
 
 
 class Reader(Protocol):

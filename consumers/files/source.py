@@ -56,6 +56,7 @@ class FileSource:
     ...     source = FileSource(path, say=lambda line: print(line.partition(": ")[2]))
     ...     list(source.records())
     read separated by ";"; --sep overrides it
+    decimal commas in price: '2,5' is 2.5; --decimal overrides it
     [{'zip': '01234', 'price': 2.5}]
     """
 
@@ -68,6 +69,7 @@ class FileSource:
         self.options, self._say = options or Options(), say
         self._readers: dict[int, Reader] = {}
         self._said: set[str] = set()
+        self.decimal_marks: dict[str, str] = {}  # of the columns of a CSV, in the last reading
         text = str(place)
         if isinstance(place, File):
             self._shown, self._files = text, [place]
@@ -146,9 +148,10 @@ class FileSource:
         *,
         missing: Collection[str] = MISSING,
         verbatim: Collection[str | None] = (),
+        marks: Mapping[str, str] | None = None,
     ) -> Iterator[Record]:
         """The records of all files. For the arguments see `read_records`."""
-        wanted = Wanted(types or {}, frozenset(missing), verbatim)
+        wanted = self._wanted(types, missing, verbatim, marks)
         readers = (self._reader(number, file) for number, file in enumerate(self._files))
         return chain.from_iterable(reader.records(wanted) for reader in readers)
 
@@ -164,13 +167,30 @@ class FileSource:
         *,
         missing: Collection[str] = MISSING,
         verbatim: Collection[str | None] = (),
+        marks: Mapping[str, str] | None = None,
     ) -> Iterator[Record]:
         """The records of one file, read as in `records`: the first file decides what is inferred
         for the columns of a CSV."""
-        wanted = Wanted(types or {}, frozenset(missing), verbatim)
+        wanted = self._wanted(types, missing, verbatim, marks)
         if number and not self.format.typed:
             next(self._reader(0, self._files[0]).records(wanted), None)
         return self._reader(number, self._files[number]).records(wanted)
+
+    def _wanted(
+        self,
+        types: Mapping[str, str] | None,
+        missing: Collection[str],
+        verbatim: Collection[str | None],
+        marks: Mapping[str, str] | None,
+    ) -> Wanted:
+        wanted = Wanted(types or {}, frozenset(missing), verbatim, marks or {}, self._say_once)
+        self.decimal_marks = wanted.decided
+        return wanted
+
+    def _say_once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
 
     @property
     def tables(self) -> list[TableReader] | None:

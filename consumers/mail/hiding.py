@@ -9,7 +9,7 @@ a browser: important ones first, then by the specificity of its selector, then t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from consumers.mail import limits
@@ -44,7 +44,7 @@ _PAGE = ("html", "body")
 Priority = tuple[bool, int, int, int]  # important, inline, specificity, order
 
 
-def taken(tree: Any, sheet: str) -> tuple[list[str], bool]:
+def taken(tree: Any, sheet: str, size: int) -> tuple[list[str], bool]:
     """The texts that are hidden, in the order of their elements, and whether a bound was reached.
 
     Parameters
@@ -53,6 +53,8 @@ def taken(tree: Any, sheet: str) -> tuple[list[str], bool]:
         The HTML, out of which they are taken.
     sheet
         The texts of its `style` elements.
+    size
+        The length of the HTML.
     """
     found = tree.css(_STYLED)
     rules = list(rules_of(sheet)) if sheet else []
@@ -65,14 +67,15 @@ def taken(tree: Any, sheet: str) -> tuple[list[str], bool]:
     nodes = {node.mem_id: node for node in found}
     # The tree may give an element for each of the selectors that it has.
     styles = {node.mem_id: made for node, made in zip(found, own, strict=True)}
-    climbs = _Climbs()
+    cut = False
     if rules:
-        _cascade(tree, nodes, styles, [r for r in rules if _touches(r.declared, groups)], climbs)
+        rules = [rule for rule in rules if _touches(rule.declared, groups)]
+        cut = _cascade(_Selectors(tree, size), nodes, styles, rules)
     texts = _gone(nodes, styles)
     for group in _INHERITED:
         if group in groups:
             texts += _invisible(group, nodes, styles)
-    return texts, climbs.cut
+    return texts, cut
 
 
 def _own(node: Any) -> Declared:
@@ -115,33 +118,12 @@ def _near(one: Colour, other: Colour) -> bool:
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) <= _NEAR
 
 
-class _Climbs:
-    """Counts the elements that are looked at on the way up."""
-
-    def __init__(self) -> None:
-        self._left = limits.MOST_CLIMBS
-        self.cut = False
-
-    def above(self, node: Any) -> Iterator[Any]:
-        """The elements around one, the nearest first."""
-        while (node := node.parent) is not None:
-            self._left -= 1
-            if self._left <= 0:
-                self.cut = True
-                return
-            yield node
-
-
 def _cascade(
-    tree: Any,
-    nodes: dict[int, Any],
-    styles: dict[int, Declared],
-    rules: list[StyleRule],
-    climbs: _Climbs,
-) -> None:
-    """Add what rules declare to the styles of the elements that they select."""
+    select: _Selectors, nodes: dict[int, Any], styles: dict[int, Declared], rules: list[StyleRule]
+) -> bool:
+    """Add what rules declare to the styles of the elements that they select; whether a bound was
+    reached."""
     ranks: dict[int, dict[str, Priority]] = {}
-    select = _Selectors(tree, climbs)
     for order, rule in enumerate(rules):
         for selector in rule.selectors.split(","):
             weight = _specificity(selector)
@@ -157,7 +139,7 @@ def _cascade(
                     given = (value[1], 0, weight, order)
                     if name not in rank or rank[name] <= given:
                         made[name], rank[name] = value, given
-    climbs.cut |= select.cut
+    return select.cut
 
 
 def _specificity(selector: str) -> int:
@@ -174,25 +156,43 @@ def _specificity(selector: str) -> int:
 
 
 class _Selectors:
-    """Finds the elements of selectors: each compound of one by the tree, and then up from these."""
+    """Finds the elements of selectors: each compound of one by the tree, and then up from these.
 
-    def __init__(self, tree: Any, climbs: _Climbs) -> None:
-        self._tree, self._climbs = tree, climbs
+    Attributes
+    ----------
+    cut
+        Whether a bound was reached.
+    """
+
+    def __init__(self, tree: Any, size: int) -> None:
+        self._tree = tree
         self._found: dict[str, list[Any]] = {}
         self._places: dict[str, set[int]] = {}
-        self._left = limits.MOST_RULES
+        self._left = {
+            "MOST_RULES": limits.MOST_RULES,
+            "MOST_TESTS": limits.MOST_TESTS,
+            "MOST_CLIMBS": limits.MOST_CLIMBS,
+            "MOST_MATCHES": min(limits.FEWEST_MATCHES + size, limits.MOST_MATCHES),
+        }
         self.cut = False
 
+    def _takes(self, name: str, count: int = 1) -> bool:
+        """Whether so much more is within a bound of `limits`."""
+        self._left[name] -= count
+        self.cut |= self._left[name] < 0
+        return self._left[name] >= 0
+
     def __call__(self, selector: str) -> list[Any]:
+        """The elements of a selector, none beyond the bounds."""
         selector = selector.strip()
         if not selector or len(selector) > _LONGEST_SELECTOR or _NO_SELECTOR.search(selector):
             return []
-        self._left -= 1
-        if self._left < 0:
-            self.cut = True
+        if not self._takes("MOST_RULES"):
             return []
         *outer, last = _COMBINATOR.split(selector)
         found = self._compound(last)
+        if not self._takes("MOST_MATCHES", len(found)):
+            return []
         if not outer or not found or len(outer) > _MOST_LEVELS:
             return found if not outer else []
         places = [self._around(each) for each in reversed(outer)]
@@ -202,7 +202,8 @@ class _Selectors:
         """Whether an element is in those, the nearest first. A child counts as any descendant."""
         wanted = iter(places)
         place = next(wanted)
-        for above in self._climbs.above(node):
+        above = node
+        while (above := above.parent) is not None and self._takes("MOST_CLIMBS"):
             if above.mem_id in place:
                 following = next(wanted, None)
                 if following is None:
@@ -217,10 +218,13 @@ class _Selectors:
 
     def _compound(self, selector: str) -> list[Any]:
         if selector not in self._found:
-            try:
-                self._found[selector] = self._tree.css(selector)
-            except Exception:  # whatever the parser of selectors refuses selects nothing
-                self._found[selector] = []
+            found: list[Any] = []
+            if self._takes("MOST_TESTS", selector.count("[")):
+                try:
+                    found = self._tree.css(selector)
+                except Exception:  # whatever the parser of selectors refuses selects nothing
+                    found = []
+            self._found[selector] = found if self._takes("MOST_MATCHES", len(found)) else []
         return self._found[selector]
 
 

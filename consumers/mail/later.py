@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from stream.remembered import remembered
+
 __all__ = ["IGNORED", "LATER", "ignored_in", "is_ignored"]
 
 IGNORED = "ignored_headers"  # of the parser in an identity: the patterns of `[mail] ignore_headers`
@@ -37,7 +39,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(every))
 
 
-@lru_cache(maxsize=1 << 13)
+@remembered(1 << 13)
 def is_ignored(name: str, more: tuple[str, ...] = ()) -> bool:
     """Whether a header is no evidence.
 

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 __all__ = [
     "DEEPEST",
+    "FEWEST_MATCHES",
     "LARGEST_MARKUP",
     "LARGEST_TEXT",
+    "LONGEST_BASE",
     "LONGEST_HEADER",
     "LONGEST_SHORT",
     "LONGEST_SHOWN",
     "LONGEST_TEXT",
     "LONGEST_VALUE",
     "MOST_ATTRIBUTES",
+    "MOST_BRACKETS",
     "MOST_CLIMBS",
     "MOST_HOPS",
     "MOST_LINKS",
+    "MOST_MATCHES",
     "MOST_OPTIONS",
     "MOST_PARTS",
     "MOST_REPEATS",
     "MOST_RULES",
     "MOST_TAGS",
+    "MOST_TESTS",
     "MOST_VALUES",
 ]
 
@@ -49,5 +54,12 @@ MOST_OPTIONS = 500  # of an HTML part: each is compared with all others of its l
 MOST_REPEATS = 50_000
 MOST_RULES = 2000  # selectors of an HTML part that may hide something
 MOST_CLIMBS = 200_000  # elements around others that are looked at for them
+# Elements that they select, each counted for each of its rules. In HTML of fewer characters it is
+# their number and FEWEST_MATCHES, because rules of all elements are the square of the part.
+MOST_MATCHES = 200_000
+FEWEST_MATCHES = 2000
+MOST_TESTS = 200  # tests of attributes in them, each of which may search all attributes
+MOST_BRACKETS = 100  # that a style opens: its parser calls itself for each inside another
+LONGEST_BASE = 2000  # characters of a base, which is joined with each link
 LONGEST_TEXT = 1 << 16  # characters of the visible text
 LONGEST_SHORT = 1 << 13  # characters of each other field

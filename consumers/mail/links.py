@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from stream.remembered import remembered
 
 __all__ = ["Link", "domain_of", "link_of", "urls_in", "word_of"]
 
@@ -86,7 +88,7 @@ def _bare_in(text: str) -> Iterator[str]:
         at = text.find("/", at + 1)
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def link_of(url: str) -> Link | None:
     """Where a URL leads; None if it names no host.
 
@@ -121,7 +123,7 @@ def link_of(url: str) -> Link | None:
     return Link(host, domain_of(host), path, tuple(odd))
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def domain_of(host: str) -> str:
     """The registrable domain of a host, as a word; of a name that has none, the name.
 
@@ -143,7 +145,7 @@ def domain_of(host: str) -> str:
     return word_of(_suffixes().privatesuffix(name) or name)
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def word_of(text: str) -> str:
     """The text as one word in lower case.
 

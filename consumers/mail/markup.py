@@ -23,7 +23,7 @@ __all__ = ["Markup", "charset_in", "read_markup"]
 # Other elements than `a` by which a reader, or his program, is led somewhere.
 _TARGETS = {"area": "href", "form": "action", "iframe": "src", "frame": "src", "base": "href"}
 _OTHERS = f"{','.join(_TARGETS)},[formaction],meta[http-equiv]"
-_META = re.compile(rb"<meta[^>]{1,500}?charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]{1,500}?charset\s*=\s*(?:[\"']\s*)?([\w.:+-]{1,40})", re.IGNORECASE)
 _META_WITHIN = 4096  # bytes
 _WIDE = ("utf-16", "utf-16le", "utf-16be")  # no text with such an element in ASCII is one
 _REFRESH = re.compile(r"\burl\s*=\s*[\"']?([^\"'\s]+)", re.IGNORECASE)
@@ -95,7 +95,7 @@ def read_markup(markup: str) -> Markup:
     if flags & flag.STYLED:
         style = flags & flag.TAGS_OF_NO_TEXT["style"]
         sheet = "\n".join(node.text_lexbor() for node in tree.tags("style")) if style else ""
-        hidden, beyond = taken(tree, sheet)
+        hidden, beyond = taken(tree, sheet, len(markup))
         cut |= beyond
     if flags & flag.TITLE:
         hidden += [node.text_lexbor() for node in tree.css("head title")]
@@ -130,11 +130,14 @@ def _links(tree: Any, *, others: bool) -> list[tuple[str, str]]:
         if target:
             links.append((target, ""))
             base = base or (target if node.tag == "base" else "")
-    return [(_joined(base, target), shown) for target, shown in links] if base else links
+    if not base or len(base) > limits.LONGEST_BASE:
+        return links
+    return [(_joined(base, target), shown) for target, shown in links]
 
 
 def _joined(base: str, target: str) -> str:
-    if _ABSOLUTE.match(target):
+    # Python keeps the parts of the last URLs that it has split.
+    if len(target) > limits.LONGEST_BASE or _ABSOLUTE.match(target):
         return target
     try:
         return urljoin(base, target)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from email.utils import unquote
-from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from consumers.mail.charsets import decoded
+from stream.remembered import remembered
 
 __all__ = ["parameter"]
 
-_REPEATED = 1000  # characters
 # After the name: a number, and whether its charset is named (RFC 2231).
 _CONTINUED = re.compile(r"\*(?:([0-9]{1,6})(\*)?)?", re.ASCII)
 
@@ -43,12 +42,9 @@ def parameter(value: str, name: str) -> str | None:
     return _joined(sorted(pieces)) if pieces else None
 
 
+@remembered(1 << 8)  # a header is asked for several parameters
 def _parameters(value: str) -> tuple[tuple[str, str], ...]:
     """Name and value of each parameter. A semicolon in quotes does not end one."""
-    return _known(value) if len(value) <= _REPEATED else _split(value)
-
-
-def _split(value: str) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     held: list[str] = []
     open_, pieces = False, value.split(";")
@@ -61,9 +57,6 @@ def _split(value: str) -> tuple[tuple[str, str], ...]:
             out.append((name.strip(), found.strip()))
             held.clear()
     return tuple(out)
-
-
-_known = lru_cache(maxsize=1 << 8)(_split)  # a header is asked for several parameters
 
 
 def _joined(pieces: list[tuple[int, str, bool]]) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from consumers.mail import limits
 from consumers.mail.parameters import parameter
 from consumers.mail.signed import signed_content
 from consumers.mail.transfer import encoding_of, untransferred
 from consumers.mail.values import line_of, text_of, words_decoded
+from stream.remembered import remembered
 
 __all__ = ["MailPart", "mail_parts"]
 
@@ -255,12 +255,12 @@ def _head(value: bytes, at: int, depth: int, default: str, open_: _Open) -> Mail
     return part
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered(1 << 12)
 def _lower(name: bytes) -> str:
     return name.decode("ascii").lower()
 
 
-@lru_cache(maxsize=1 << 10)
+@remembered(1 << 10)
 def _type(value: str) -> str:
     found = _TYPE.match(value)
     return found[1].lower() if found else _TEXT

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
+
+from consumers.mail import limits
+from stream.remembered import remembered
 
 __all__ = [
     "COLOUR",
@@ -57,8 +59,10 @@ GROUPS = {
 Declared = dict[str, tuple[str, bool]]
 Colour = tuple[int, int, int]
 
-_NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"')]*;|[{}@]")
-_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
+_NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"'();]*;|[{}@]")
+_OPENING = re.compile(r"[({\[]")
+# No digit is given back, or many digits before a letter would take the square of their number.
+_LENGTH = re.compile(r"\s*([+-]?(?:\d++(?:\.\d*+)?|\.\d++))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
 _TINY = {"px": 1, "pt": 1, "": 1, "em": 0.1, "rem": 0.1, "ex": 0.1, "%": 10}
 _FAR = -500  # off the screen
 _SIDES = ("left", "top", "right", "bottom")
@@ -68,7 +72,6 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 _PLAIN_MEDIA = re.compile(r"@media\s+(?:only\s+)?(?:all|screen)\s*$", re.IGNORECASE)
-_IMPORTANT = re.compile(r"\s*!\s*important\s*$")
 _BACKGROUND_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
 _IMAGE = ("url(", "gradient(", "image(", "var(", "inherit")
 _NOWHERE = ("transparent", "none", "initial", "unset")
@@ -81,6 +84,7 @@ class StyleRule(NamedTuple):
     declared: Declared
 
 
+@remembered(1 << 11)
 def declared(style: str) -> Declared:
     """What a style declares of the properties that can hide.
 
@@ -89,11 +93,7 @@ def declared(style: str) -> Declared:
     >>> declared("Display: None !important; margin: 0; d\\\\69splay: block; color:red")
     {'display': ('none', True), 'color': ('red', False)}
     """
-    return _declared(style) if len(style) <= 1000 else _read(style)
-
-
-def _read(style: str) -> Declared:
-    if _NOT_SIMPLE.search(style):
+    if _NOT_SIMPLE.search(style) and len(_OPENING.findall(style)) <= limits.MOST_BRACKETS:
         return _parsed(style)
     out: Declared = {}
     for piece in style.split(";"):
@@ -102,9 +102,6 @@ def _read(style: str) -> Declared:
         if colon and name in GROUPS:
             _put(out, name, value)
     return out
-
-
-_declared = lru_cache(maxsize=1 << 11)(_read)
 
 
 def _parsed(style: str) -> Declared:
@@ -120,8 +117,9 @@ def _parsed(style: str) -> Declared:
 
 def _put(out: Declared, name: str, value: str, important: bool = False) -> None:
     value = value.strip().lower()
-    if "!" in value and (found := _IMPORTANT.search(value)):
-        value, important = value[: found.start()].strip(), True
+    before, mark, word = value.rpartition("!")
+    if mark and word.strip() == "important":
+        value, important = before.strip(), True
     if value and not (name in out and out[name][1] and not important):
         out[name] = value, important
 
@@ -237,13 +235,16 @@ def background_of(made: Declared) -> str:
     value = value_of(made, "background-color")
     if value and value not in _NOWHERE:
         return value
-    for word in _BACKGROUND_WORDS.findall(value_of(made, "background")):
+    value = value_of(made, "background")
+    closed = value.rfind(")") + 1
+    # A bracket that nothing closes opens nothing. A search for its end would be repeated at each.
+    for word in _BACKGROUND_WORDS.findall(value[:closed] + value[closed:].replace("(", " ")):
         if word not in _NOWHERE and colour_of(word) is not None:
             return str(word)
     return ""
 
 
-@lru_cache(maxsize=1 << 11)
+@remembered(1 << 11)
 def colour_of(value: str) -> Colour | None:
     """A colour as red, green and blue up to 255; None if it is no colour, or mostly transparent.
 

@@ -203,8 +203,8 @@ def _inlined(svg: str, key: str, label: str) -> str:
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", svg)
     size = f' role="img" aria-label="{label}"'
-    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', rf"\1{size}", svg, count=1)
+    svg = re.sub(r'(<svg[^<>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^<>]*?) (?:width|height)="[^"]*"', rf"\1{size}", svg, count=1)
     for colour, ours in ((INK, "currentColor"), (plot.GRID.lower(), "var(--grid)")):
         svg = svg.replace(colour, ours)
     return re.sub(r"\bfont: ([\d.]+)px [^;\"]*", r"font: \1px sans-serif", svg)

@@ -12,19 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from consumers.base.records import Batch, Outgoing, Partition, followed_by
+from consumers.codecs.account import FieldTally
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
 from consumers.journal.ranges import tails
-from consumers.journal.records import CommitRecord
+from consumers.journal.records import CommitRecord, LaterRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
-from consumers.shard.batches import Commit, Skip, fields_of
+from consumers.shard.batches import Commit, Skip
 from consumers.shard.outcome import BadRecord, Outcome
-from consumers.shard.views import LATEST, Committed, FieldCheck, PublishedPrediction
+from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
 
-__all__ = ["advance", "advance_unpublished"]
+__all__ = ["advance", "advance_unpublished", "amend"]
 
 SHOWN = 240  # characters of a dead letter's detail in the log
 
@@ -39,7 +40,6 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
-    check: int = 0,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -53,8 +53,6 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
-    check
-        How many observations, from the first, to check for declared fields.
 
     Raises
     ------
@@ -66,6 +64,7 @@ def advance(
     try:
         outcome = live.shard.process(batch, now, commit)
         predictions, dead_letters = outcome.predictions(), list(outcome.dead_letters())
+        fields = outcome.fields()
     except Exception:
         guard.done()  # the error can be reported, so it is not a crash
         raise
@@ -79,7 +78,6 @@ def advance(
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, outcome)
     guard.committed(live.shard.positions)
-    fields = fields_of(outcome.decoded, check) if check else None
     return _committed(outcome, predictions, dead_letters, at, fields)
 
 
@@ -98,6 +96,31 @@ def advance_unpublished(
     entry = _entry(live, batch, outcome, firsts, made, commit)
     _move(live, entry, offset, outcome)
     return entry
+
+
+def amend(
+    owner: Owner,
+    live: LiveShard,
+    partition: Partition,
+    entry: LaterRecord,
+    outputs: Sequence[Outgoing] = (),
+) -> None:
+    """Commit a journal record that consumes nothing. Afterwards `live` is after it.
+
+    Parameters
+    ----------
+    partition
+        The journal.
+    outputs
+        Written in the same transaction.
+
+    Raises
+    ------
+    FencedError, TransportError
+        From the owner. The journal shows whether the record was written.
+    """
+    record = journal.written(entry, partition, entry.now)
+    live.advance_past(entry, owner.commit(outputs, record, live.shard.positions))
 
 
 def _entry(
@@ -149,7 +172,7 @@ def _committed(
     predictions: Sequence[Outgoing],
     dead_letters: Sequence[Outgoing],
     at: int,
-    fields: FieldCheck | None,
+    fields: FieldTally,
 ) -> Committed:
     ahead, bad = outcome.ahead(), outcome.bad()
     return Committed(

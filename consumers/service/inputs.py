@@ -22,7 +22,6 @@ from typing import Literal
 from consumers.base.errors import ConfigError, InputChangedError, JournalLostError, TransportError
 from consumers.base.records import Partition, Topic
 from consumers.config import Config
-from consumers.journal import records as journal
 from consumers.journal.checksum import RangeChecksum
 from consumers.journal.records import (
     ChallengersRecord,
@@ -34,6 +33,7 @@ from consumers.journal.records import (
     SchemasRecord,
     mark_of,
 )
+from consumers.service.commit import amend
 from consumers.service.live import LiveShard, Sources, apply_inputs, move_positions, update_inputs
 from consumers.service.partitioning import objections
 from consumers.snapshots.format import SnapshotInfo
@@ -277,19 +277,14 @@ def _write(
 ) -> None:
     """Apply the journal record and commit it. If that fails, the shard in memory is discarded."""
     entry = InputsRecord(
-        live.seq + 1,
-        max(now, live.now),
-        live.chain,
-        [(*p, at) for p, at in sorted(starts.items())],
-        [(*p,) for p in gone],
-        topics,
-        reason,
-        live.entry.settings,
+        **live.heading(now),
+        starts=[(*p, at) for p, at in sorted(starts.items())],
+        gone=[(*p,) for p in gone],
+        topics=topics,
+        reason=reason,
     )
     apply_inputs(entry, live)
-    record = journal.written(entry, found.journal, entry.now)
-    at = owner.commit([], record, live.shard.positions)
-    live.advance_past(entry, at)
+    amend(owner, live, found.journal, entry)
     live.adopting = {}
 
 

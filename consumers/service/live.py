@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 from consumers.base.errors import DivergedError
 from consumers.base.records import UNBOUNDED, Partition, Topic
@@ -110,6 +111,16 @@ class LiveShard:
     loaded: tuple[int, str] | None = None
     snapshots: dict[int, str] = field(default_factory=dict)
     moved: MovedRecord | None = None
+
+    def heading(self, now: int) -> dict[str, Any]:
+        """What every journal record after record 0 says, for one that consumes nothing: number,
+        clock, hash and settings. `now` is the clock in ms."""
+        return {
+            "seq": self.seq + 1,
+            "now": max(now, self.now),
+            "chain": self.chain,
+            "settings": self.entry.settings,
+        }
 
     def advance_past(self, entry: LaterRecord, offset: int) -> None:
         """Set number, position and clock to those after a journal record at this offset."""

@@ -20,11 +20,11 @@ from consumers.base.counts import counted
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
 from consumers.config.units import duration_ms
-from consumers.journal import records as journal
 from consumers.journal import statistics
 from consumers.journal.model_parts import parts_of
 from consumers.journal.records import MixRecord, PeerStatistics
 from consumers.journal.statistics import Statistics
+from consumers.service.commit import amend
 from consumers.service.live import LiveShard, Sources
 from consumers.shard.views import Peer
 from consumers.transports.protocol import Log, Owner
@@ -150,11 +150,8 @@ class Mixer:
         """
         live, at = self._live, self._learned()
         live.shard.mix.take(mix.taken)
-        now = max(now, live.now)
-        entry = MixRecord(live.seq + 1, now, live.chain, mix.peers, live.entry.settings)
-        record = journal.written(entry, self._journal, now)
-        offset = self._owner.commit(mix.outputs, record, live.shard.positions)
-        live.advance_past(entry, offset)
+        entry = MixRecord(**live.heading(now), peers=mix.peers)
+        amend(self._owner, live, self._journal, entry, mix.outputs)
         self._report(mix)
         if mix.outputs:
             self._published = at

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.journal import records as journal
 from consumers.journal.records import ChallengersRecord
+from consumers.service.commit import amend
 from consumers.service.live import LiveShard, Sources
 from consumers.shard.challengers import ChallengerSet, configured
 from consumers.transports.protocol import Owner
@@ -118,16 +118,11 @@ def _write(
     """Change the shard, then commit the journal record. A failed change is not journaled."""
     live.shard.set_challengers(challenger_set, champion)
     entry = ChallengersRecord(
-        live.seq + 1,
-        max(now, live.now),
-        {name: dict(block) for name, block in challenger_set.challengers.items()},
-        live.chain,
-        challenger_set.threshold,
-        champion,
-        reason,
-        live.entry.settings,
+        **live.heading(now),
+        challengers={name: dict(block) for name, block in challenger_set.challengers.items()},
+        threshold=challenger_set.threshold,
+        champion=champion,
+        reason=reason,
     )
-    record = journal.written(entry, found.journal, entry.now)
-    at = owner.commit([], record, live.shard.positions)
-    live.advance_past(entry, at)
+    amend(owner, live, found.journal, entry)
     return entry

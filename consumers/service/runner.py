@@ -57,7 +57,7 @@ from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.key_files import KeyFiles
 from consumers.snapshots.keyed import saved_state
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
-from consumers.telemetry.advice import AbsentFields, GuessMonitor
+from consumers.telemetry.added import AddedFacts
 from consumers.telemetry.event_logger import EventLogger
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
@@ -130,7 +130,7 @@ class Runner:
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
         self._event_logger = EventLogger(time.monotonic, config.decision.named, priors)
-        self._guesses = GuessMonitor()
+        self._added = AddedFacts()
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
             self.registry,
@@ -282,7 +282,7 @@ class Runner:
                 self._warm, self._inputs = lambda: live, ()
             elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
-                view = self._guesses.looked(self._view, now=True)
+                view = self._added.with_view(self._view, now=True)
                 self._event_logger.ended(why, live.position, view)
             return grown
         finally:
@@ -352,7 +352,7 @@ class Runner:
         if (left := unused(self._config.model, live.shard.spec.schema)) is not None:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
-        self._view = self._guesses.looked(live.shard.view())
+        self._view = self._added.with_view(live.shard.view())
         self._show_mix(self._view)
         self._turn()
         self._health = _health(self._view)
@@ -395,7 +395,6 @@ class Runner:
         trials = self._trials(live)
         mixer = mixer_of(self._config, self._log, owner, live, found)
         pace = InterpretedPace()
-        absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         while not self._stop.is_set():
             size = pace.within(commit_size(self._config.commit, live.shard, found.max_bytes, ends))
             with self._keeping(due, live, writer):
@@ -426,11 +425,11 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, check=(looked := absent.left))
+                event = commit(piece, clock, skips=skips)
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 pace.took(event.records, event.seconds)
-                self._publish(event, live, absent.committed if looked else None)
+                self._publish(event, live)
                 if event.position < before:  # the journal ended earlier than this shard has seen
                     self._snapshot(live, writer)
                     watch.journaled(live, event.position)
@@ -508,25 +507,24 @@ class Runner:
             stopping=self._stop.is_set,
         )
 
-    def _publish(self, event: Committed, live: LiveShard, last: Subscriber | None) -> None:
-        """Publish an acknowledged commit to the subscribers, one after the other, and to `last`.
+    def _publish(self, event: Committed, live: LiveShard) -> None:
+        """Publish an acknowledged commit to the subscribers, one after the other.
 
         The view and the health of the runner are those after the commit before the first of them
         is called. If one raises, the subscribers after it do not receive the commit, and the run
         treats the exception as one of its own: a `TransportError` starts over from the journal,
         which publishes no commit again, and any other exception ends the run.
         """
-        self._view = view = self._guesses.looked(live.shard.view())
+        self._added.committed(event)
+        self._view = view = self._added.with_view(live.shard.view())
         self._health = _health(view, self._objection)
         for subscriber in self._subscribers:
             subscriber(event, view)
-        if last is not None:
-            last(event, view)
 
     def _mix(self, mixer: Mixer, mix: Mix, live: LiveShard, now: int) -> None:
         """Make a mix, and show the shard as it is afterwards."""
         mixer.make(mix, now)
-        self._view = self._guesses.looked(live.shard.view())
+        self._view = self._added.with_view(live.shard.view())
         self._show_mix(self._view)
 
     def _show_mix(self, view: ShardView) -> None:

@@ -20,9 +20,9 @@ from consumers.codecs.framing import schema_ids
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.config import Config
-from consumers.journal import records as journal
 from consumers.journal.records import SchemasRecord
 from consumers.schemas.client import SchemaRegistry
+from consumers.service.commit import amend
 from consumers.service.live import LiveShard, Sources, apply_schemas
 from consumers.transports.protocol import Owner
 
@@ -141,10 +141,6 @@ def _write(
     now: int,
 ) -> None:
     """Commit a journal record with these schemas; the shard has them afterwards."""
-    entry = SchemasRecord(
-        live.seq + 1, max(now, live.now), live.chain, schemas, live.entry.settings
-    )
-    record = journal.written(entry, found.journal, entry.now)
-    at = owner.commit([], record, live.shard.positions)
+    entry = SchemasRecord(**live.heading(now), schemas=schemas)
+    amend(owner, live, found.journal, entry)
     apply_schemas(entry, live)
-    live.advance_past(entry, at)

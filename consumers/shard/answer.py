@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Partition
 from consumers.codecs.json import DecodedObservations
-from consumers.codecs.json_document import parse
 from consumers.codecs.predictions import PredictionEncoder
-from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
+from consumers.codecs.unused import Note, bounded
 from consumers.shard.models import explainable
 from consumers.shard.outcome import refusal
 from consumers.shard.spec import ShardSpec
@@ -35,11 +33,9 @@ from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied"]
+__all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied", "noted"]
 
 SHARE = 0.02  # of a processor that copies of the loop may take
-MOST_IGNORED = 10  # names of ignored fields in an answer
-LONGEST_NAME = 100  # characters of such a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +245,7 @@ class Answerer:
     def answer(self, asked: ReadRecords, ts: int, *, explain: int = 0) -> list[bytes | RecordError]:
         """The prediction of each observation as JSON, or why it has none. O(records).
 
-        If an observation has fields, and none of them is one of the model, the prediction also has
-        `ignored_fields`: the first names.
+        The prediction also has `notes`, if the observation has fields that are not used.
 
         Parameters
         ----------
@@ -269,7 +264,7 @@ class Answerer:
             made, whys = self._learner.run_explained(block, seen.rows, explain)
         else:
             made = self._learner.run(block)
-        ignored = self._ignored(asked.values, seen.rows)
+        notes = self.notes(asked)
         best, ranked = made.best().tolist(), made.ranked(copy.spec.outputs.top)
         decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
@@ -282,11 +277,17 @@ class Answerer:
             label = None if best[i] < 0 else made.classes[best[i]]
             about = (copy.learned, place, ts, decided[i], whys[i])
             answer = encoder.encode(id_, label, ranked[i], *about)
-            if i in ignored:
-                names = msgspec.json.encode(ignored[i])
-                answer = answer[:-1] + b',"ignored_fields":' + names + b"}"
-            out.append(answer)
+            out.append(noted(answer, notes[i]))
         return out
+
+    def notes(self, asked: ReadRecords) -> list[list[Note]]:
+        """What of each observation is not used; nothing for those that are rejected."""
+        seen = asked.seen
+        every: list[list[Note]] = []
+        for i, value in enumerate(asked.values):
+            bad = seen.bad.get(i, ())
+            every.append([] if i in seen.rejected else bounded(self._decoder.notes(value, bad)))
+        return every
 
     def predict(self, asked: ReadRecords) -> tuple[Predictions, dict[int, RecordError]]:
         """The predictions, and the records that the service would reject, by index.
@@ -308,28 +309,6 @@ class Answerer:
         """The ids of label records, and the records that would be dead letters."""
         seen = self.copy.spec.label_decoder().decode([None] * len(values), values)
         return seen.ids, self._refused_labels(seen.labels) | seen.rejected
-
-    def _ignored(self, values: Sequence[bytes], rows: Rows) -> dict[int, list[str]]:
-        """Index of each JSON record with fields, of which none is one of the model, to some of
-        their names."""
-        spec = self.copy.spec
-        if wire_format(spec.wire).fields is not None or spec.mail_field is not None:
-            return {}
-        names = {field.name for field in spec.schema.fields}
-        features = names | {name.partition(".")[0] for name in names}
-        others = {
-            (name or "").partition(".")[0]
-            for name in (spec.config.input.id, spec.config.input.label)
-        }
-        out: dict[int, list[str]] = {}
-        for i in np.flatnonzero(_empty(rows)).tolist():
-            try:
-                found = parse(values[i]).keys() - others
-            except RecordError:
-                continue  # it is rejected
-            if found and found.isdisjoint(features):
-                out[i] = [name[:LONGEST_NAME] for name in sorted(found)[:MOST_IGNORED]]
-        return out
 
     def _refused_labels(self, labels: Sequence[object]) -> dict[int, RecordError]:
         """The labels that cannot be learned after those of the copy and those before them here."""
@@ -371,13 +350,11 @@ class Answerer:
         return spec.decision.decide_many(made).done()
 
 
-def _empty(rows: Rows) -> NDArray[np.bool_]:
-    """Which rows have no value."""
-    empty = np.array(np.isnan(rows.numeric).all(axis=1), dtype=np.bool_)
-    for cells in (rows.categorical, rows.text):
-        nothing = [all(value is None for value in row) for row in cells.tolist()]
-        empty &= np.array(nothing, dtype=np.bool_)
-    return empty
+def noted(prediction: bytes, notes: Sequence[Note]) -> bytes:
+    """The prediction as JSON, with these notes."""
+    if not notes:
+        return prediction
+    return prediction[:-1] + b',"notes":' + msgspec.json.encode(notes) + b"}"
 
 
 def _trust(learner: Learner) -> None:

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Partition, Record
-from consumers.codecs.json import DecodedObservations
+from consumers.codecs.account import FieldTally
+from consumers.codecs.columns import ColumnRecords
+from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.shard.spec import OutputShape
-from consumers.shard.views import FieldCheck
 from stream.data.schema import Label
 from stream.evaluate.quality import Quality
 from stream.evaluate.result import Result, joined
-from stream.join.events import Integers
+from stream.join.events import Events, Integers
 
 __all__ = [
     "NOTHING",
@@ -33,12 +34,13 @@ __all__ = [
     "RecordPlace",
     "Skip",
     "digest",
-    "fields_of",
     "given_back",
     "kept",
     "of_rows",
+    "predicted",
     "record_of",
     "skipped",
+    "tally_of",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -110,11 +112,20 @@ def given_back(raw: bytes) -> Record:
     return _decode(raw)
 
 
-def fields_of(x: DecodedObservations, first: int) -> FieldCheck:
-    """Which declared fields the first observations have; rejected ones have none."""
-    n = min(first, len(x.rows))
-    present = x.rows.take(np.arange(n)).present
-    return FieldCheck(n - sum(k < n for k in x.rejected), present)
+def tally_of(
+    decoder: JsonObservations,
+    batch: Batch,
+    is_label: NDArray[np.bool_],
+    passed: Collection[int],
+    x: DecodedObservations,
+) -> FieldTally:
+    """The fields of the observations of a batch, which were decoded to `x`; those in `passed` were
+    not."""
+    seen, values = ~is_label, batch.values
+    seen[list(passed)] = False
+    at = np.flatnonzero(seen)
+    read = values.as_json if isinstance(values, ColumnRecords) else values.__getitem__
+    return FieldTally.of(decoder, x, lambda k: read(int(at[k])))
 
 
 def of_rows(
@@ -163,6 +174,13 @@ def _is_at(batch: Batch, place: RecordPlace) -> NDArray[np.bool_]:
     source = batch.partitions.index(partition)
     found: NDArray[np.bool_] = (batch.source == source) & (batch.offsets == offset)
     return found if row is None or batch.index is None else found & (batch.index == row)
+
+
+def predicted(events: Events, result: Result) -> NDArray[np.int64]:
+    """The events of observations that were predicted."""
+    which = np.asarray(events.row) >= 0
+    which[list(result.rejected)] = False
+    return np.flatnonzero(which)
 
 
 def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:

@@ -6,7 +6,7 @@ Nothing here depends on the wall clock, so a repeated batch gives the same bytes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, repeat
@@ -25,7 +25,7 @@ from consumers.base.records import (
     Partition,
     Record,
 )
-from consumers.codecs.json import DecodedObservations
+from consumers.codecs.account import FieldTally
 from consumers.codecs.prediction_block import PredictionBlock, encoded_block
 from consumers.codecs.predictions import PredictionEncoder
 from consumers.codecs.registry import prediction_writer, wire_format
@@ -97,8 +97,8 @@ class Outcome:
         Refused early labels, with their records. They become dead letters too.
     now
         The journaled clock in ms. No output has a later timestamp.
-    decoded
-        The observations as decoded.
+    fields
+        Counts how often each field was used.
     found_bad
         The result of `bad`, which the caller leaves out.
     """
@@ -117,7 +117,7 @@ class Outcome:
     promoted: Sequence[Promoted]
     early: Sequence[EarlyLabel]
     now: int
-    decoded: DecodedObservations
+    fields: Callable[[], FieldTally]
     found_bad: list[BadRecord] | None = None
 
     @property

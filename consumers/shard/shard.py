@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -31,7 +32,9 @@ from consumers.shard.batches import (
     given_back,
     kept,
     of_rows,
+    predicted,
     skipped,
+    tally_of,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -271,7 +274,7 @@ class Shard:
         result = self._contest.process(rows, events, x.rows, features, said, explain=top, only=only)
         rejected |= self._refused(result, events, at) if result.rejected else {}
         early = self._early(result, at) if result.refused else []
-        observed = _observations(events, result)
+        observed = predicted(events, result)
         self._count(batch, x, int(np.count_nonzero(~kind)), result, rejected, early)
         parts = [result] if pieces is None else pieces.add(result, len(events.ids))
         return Outcome(
@@ -289,7 +292,7 @@ class Shard:
             self._promoted(result, batch, at) if result.promotions else [],
             early,
             now,
-            x,
+            partial(tally_of, self._observations, batch, kind, passed, x),
         )
 
     def _follow(self, commit: Commit) -> ShardSpec:
@@ -403,7 +406,9 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
-        self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
+        if x.cut:  # seldom, and the count is a part of the state
+            self._counts["cut_texts"] += x.cut
+        self._bad.update(v.field for k, bad in x.bad.items() if k not in x.rejected for v in bad)
         if self.spec.parser:
             self._bad.update(faults(x.rows, self.spec.schema))
         self._counts["predictions"] += len(result.predictions)
@@ -463,6 +468,7 @@ class Shard:
             mix=None if self.spec.config.scale.mix is None else self.mix.view(),
             keys=None if keys is None else keys.frozen(),
             keys_on_disk=keys_view(self.learner),
+            cut_texts=self._counts["cut_texts"],
         )
 
     def _bad_values(self) -> dict[str, int]:
@@ -589,10 +595,3 @@ class Shard:
     def fingerprint(self) -> str:
         """SHA-256 of the state. Shards with equal fingerprints are equal, bit for bit."""
         return self.to_state().fingerprint()
-
-
-def _observations(events: Events, result: Result) -> NDArray[np.int64]:
-    """The events of observations that were predicted."""
-    predicted = np.asarray(events.row) >= 0
-    predicted[list(result.rejected)] = False
-    return np.flatnonzero(predicted)

@@ -206,6 +206,7 @@ class ShardSpec:
             keep=config.values.on_bad_value == "missing",
             documents=documents,
             identified=identified,
+            closed=wire_format(self.wire).fields is not None or self.mail_field is not None,
         )
 
     def label_decoder(self, schemas: SchemaBook | None = None) -> JsonLabels:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from consumers.base.counts import counted
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.account import FieldsView, FieldTally
 from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import BudgetView, RiskScores
@@ -24,7 +25,6 @@ __all__ = [
     "Committed",
     "DriftAlarm",
     "DriftView",
-    "FieldCheck",
     "LabelView",
     "MonitorView",
     "Promoted",
@@ -98,21 +98,6 @@ class DriftAlarm(NamedTuple):
     offset: int
 
 
-class FieldCheck(NamedTuple):
-    """Which declared fields the first observations of a commit have.
-
-    Parameters
-    ----------
-    observations
-        How many were decoded without an error.
-    present
-        The fields that have a value in one of them.
-    """
-
-    observations: int
-    present: Collection[str]
-
-
 @dataclass(frozen=True, slots=True)
 class Committed:
     """One commit is complete.
@@ -144,7 +129,7 @@ class Committed:
     furthest
         Of these the one that is furthest ahead: partition, offset, milliseconds.
     fields
-        Which declared fields its first observations have; None if they were not checked.
+        How often each field was used; None if that was not counted.
     """
 
     records: int
@@ -162,7 +147,7 @@ class Committed:
     alarms: Sequence[DriftAlarm] = ()
     ahead: int = 0
     furthest: tuple[Partition, int, int] | None = None
-    fields: FieldCheck | None = None
+    fields: FieldTally | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +345,8 @@ class ShardView:
     bad_values
         Declared field to how many of its values could not be used and were taken as missing; empty
         if such a value makes a dead letter.
+    cut_texts
+        Observations with a text that was cut within a character, which was read with U+FFFD there.
     mail_faults
         Fault to how many mails have it; empty if the records are no mails.
     budget
@@ -378,6 +365,9 @@ class ShardView:
         What was taken over from other shards; None if the model does not mix.
     keys
         The scores of the champion for each key; None without `[model] per`.
+    fields
+        The account of the fields since the process started. The process adds it, as `guesses`; None
+        before that.
     """
 
     name: str
@@ -414,6 +404,8 @@ class ShardView:
     mix: MixView | None = None
     keys: FrozenKeyScores | None = None
     keys_on_disk: KeysView | None = None
+    cut_texts: int = 0
+    fields: FieldsView | None = None
 
     @property
     def learning(self) -> str:

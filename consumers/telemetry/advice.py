@@ -1,12 +1,12 @@
-"""What is wrong with a model, its labels or its fields, as sentences with what to do."""
+"""What is wrong with a model or its labels, as sentences with what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from consumers.shard.views import Committed, ShardView
-from stream.data.schema import Label, Schema
+from consumers.shard.views import ShardView
+from stream.data.schema import Label
 from stream.evaluate.guessing import GUESSES, BetterGuess, GuessWatch
 from stream.evaluate.quality import window_title
 
@@ -15,8 +15,6 @@ __all__ = [
     "CHECKS",
     "ENOUGH",
     "GUESSES",
-    "LOOKED_AT",
-    "AbsentFields",
     "GuessMonitor",
     "explained",
     "finding",
@@ -24,47 +22,6 @@ __all__ = [
     "only_one_scored",
     "sentence",
 ]
-
-
-LOOKED_AT = 1000  # a field in fewer than 0.1 % of the records adds almost nothing
-
-
-class AbsentFields:
-    """The fields of the schema that none of the first 1,000 good observations since the start has:
-    usually a misspelt name. It decodes nothing itself. An absent value is allowed, so an absent
-    field is reported and never rejected.
-
-    Parameters
-    ----------
-    schema
-        The declared fields.
-    report
-        Called once with the names, when the thousand are full and any field is missing.
-
-    Notes
-    -----
-    An observation that is rejected does not count, because it may have the field with a wrong
-    value.
-    """
-
-    def __init__(self, schema: Schema, report: Callable[[Sequence[str]], None]) -> None:
-        self._missing = [field.name for field in schema.fields]
-        self._report = report
-        self._left = LOOKED_AT
-
-    @property
-    def left(self) -> int:
-        """How many observations of the next commit to check; 0 once every field was found."""
-        return self._left if self._missing else 0
-
-    def committed(self, event: Committed, _: ShardView) -> None:
-        """Check one more commit."""
-        if not self.left or event.fields is None:
-            return
-        self._left -= event.fields.observations
-        self._missing = [name for name in self._missing if name not in event.fields.present]
-        if self._missing and not self._left:
-            self._report(self._missing)
 
 
 BEST = "Mixture"  # its experts include the guesses, in a journal of any version

@@ -13,8 +13,10 @@ from operator import itemgetter
 
 from consumers.base.counts import counted
 from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
+from consumers.codecs.account import FieldsView
+from consumers.codecs.unused import like_one
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
-from consumers.telemetry.advice import LOOKED_AT, only_one_class, only_one_scored, sentence
+from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
 from consumers.telemetry.optional import budget_sentence
 from stream.data.schema import Label
 from stream.decision import BudgetView
@@ -26,6 +28,7 @@ log = logging.getLogger("headwater")
 
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
+LOOKED_AT = 1000  # observations; a field in fewer than 0.1 % of the records adds almost nothing
 OPEN_SECONDS = 60.0  # age at which an open transaction is reported; Kafka's clients end it by then
 MOST_ACTIONS = 5  # in one line
 DONE = {
@@ -98,6 +101,7 @@ class EventLogger:
         self._held_back = False
         self._bad = 0  # values that were reported
         self._guessing: tuple[str, bool] = ("", False)  # the champion, and whether it is worse
+        self._looked = False  # for fields that are not used
         self._flags: bool | None = None  # whether there is a threshold
         self._logged_at: dict[str, float] = {"progress": clock()}
 
@@ -123,6 +127,8 @@ class EventLogger:
         self._orphans(view)
         if view.bad_values:
             self._bad_values(view)
+        if view.fields is not None and not self._looked:
+            self._fields(view.fields)
         if view.held_back != self._held_back:
             self._breaker(view)
         if self._guessing[1] or view.worse_than_guessing(view.champion[0]):
@@ -160,14 +166,29 @@ class EventLogger:
                     DONE.get(alarm.action, "").format(keep=keep),
                 )
 
-    def absent(self, names: Sequence[str]) -> None:
-        """Log the declared fields that the first observations do not have, one line each."""
-        for name in names:
+    def _fields(self, fields: FieldsView) -> None:
+        """Log, once there are enough observations, each declared field that none of them uses."""
+        if fields.observations < LOOKED_AT:
+            return
+        self._looked = True
+        first = f"the first {fields.observations:,} observations since this start"
+        for name in (name for name in fields.names if not fields.used[name]):
+            bad = fields.bad.get(name)
+            if bad is not None:
+                log.warning(
+                    "no value of field %r of [features] fits its kind (%s) in %s: "
+                    "declare another kind, or change what is sent",
+                    name,
+                    bad.reason,
+                    first,
+                )
+                continue
+            like = like_one(name, fields.unknown)
             log.warning(
-                "field %r of [features] is in none of the first %s observations since this start; "
-                "check its name",
+                "field %r of [features] has no value in %s; check its name%s",
                 name,
-                f"{LOOKED_AT:,}",
+                first,
+                "" if like is None else f": they have {like!r}",
             )
 
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from consumers.base.errors import DEAD_LETTER_REASONS, SELDOM_REASONS
 from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.advice import only_one_class
+from consumers.telemetry.fields import FIELD_METRICS
 from consumers.telemetry.optional import (
     BUDGET_METRICS,
     CHALLENGER_METRICS,
@@ -51,25 +52,11 @@ REFUSALS = (
     *("pages", "connections", "questions", "logins", "head", "host", "origin", "password"),
     *("token", "slow", "requests"),
 )
-MOST_FIELDS = 100  # fields with their own series
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
-
-
-def _bad_values(look: ScrapeView) -> list[Sample]:
-    """By field. The order of the fields never changes, so that no series becomes another."""
-    counts = list(look.view.bad_values.values())
-    fields = list(look.view.bad_values)
-    samples: list[Sample] = [
-        ((*look.shard, name), n)
-        for name, n in zip(class_names(fields, MOST_FIELDS), counts, strict=False)
-    ]
-    if len(counts) > MOST_FIELDS:
-        samples.append(((*look.shard, OTHER), sum(counts[MOST_FIELDS:])))
-    return samples
 
 
 def _of_labels(value: Callable[[LabelView], float | BucketCounts | None]) -> Read:
@@ -199,14 +186,14 @@ METRICS = (
             [r for r in DEAD_LETTER_REASONS if r not in SELDOM_REASONS],
         ),
     ),
+    *FIELD_METRICS,
     MetricSpec(
-        "headwater_bad_values_total",
+        "headwater_cut_texts_total",
         "counter",
-        ("shard", "field"),
-        "Values that did not fit the kind of their field and were taken as missing, by field; only "
-        'with `[values] on_bad_value = "missing"`. The first 100 declared fields by name have '
-        "series of their own, the others are `__other__`.",
-        _bad_values,
+        ("shard",),
+        "JSON observations with a text that a program cut within a character (half of a surrogate "
+        "pair, as of an emoji), which was read with U+FFFD there.",
+        of_shard(lambda view: view.cut_texts),
     ),
     MetricSpec(
         "headwater_mail_faults_total",

@@ -17,9 +17,9 @@ from consumers.base.errors import ConfigError
 from consumers.base.failpoints import reach
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.journal import records as journal
 from consumers.journal.reader import course, entries
 from consumers.journal.records import IdentityRecord, JournalRecord, MovedFrom, MovedRecord
+from consumers.service.commit import amend
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.partitioning import input_objections
@@ -188,18 +188,9 @@ class OldShards:
 
     def _close(self, old: OldShard, owner: Owner, now: int, reason: str) -> None:
         live = old.live
-        entry = MovedRecord(
-            live.seq + 1,
-            max(now, live.now),
-            live.chain,
-            self.new.scale.shards,
-            self.new.journal_topic,
-            reason,
-            live.entry.settings,
-        )
-        record = journal.written(entry, old.found.journal, entry.now)
-        at = owner.commit([], record, live.shard.positions)
-        live.advance_past(entry, at)
+        scale, topic = self.new.scale, self.new.journal_topic
+        entry = MovedRecord(**live.heading(now), shards=scale.shards, journal=topic, reason=reason)
+        amend(owner, live, old.found.journal, entry)
         old.moved = entry
         reach("reshard_closed")
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.failpoints import reach
 from consumers.config import Config, identity_difference, relearnable
-from consumers.journal import records as journal
 from consumers.journal.reader import course
 from consumers.journal.records import RelearnRecord, defaults_of, mark_of
+from consumers.service.commit import amend
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.recovery import rebuild, relearned, write_again
@@ -205,10 +205,9 @@ def _journaled(
     entry = RelearnRecord(
         new.seq + 1, max(now, new.now), config.identity(), new.chain, reason=reason
     )
-    at = owner.commit([], journal.written(entry, found.journal, entry.now), new.shard.positions)
+    amend(owner, new, found.journal, entry)
     reach("relearn_journaled")
-    new.entry = new.entry.under(entry.identity, (entry.seq, at))
+    new.entry = new.entry.under(entry.identity, (entry.seq, new.position - 1))
     new.identity = mark_of(new.entry)
     new.last = ()
-    new.advance_past(entry, at)
     return entry

@@ -263,7 +263,7 @@ class Move:
         live = shard.live
         known = {id_ for e in shard.entries if isinstance(e, SchemasRecord) for id_, _ in e.schemas}
         for each in sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known):
-            entry = SchemasRecord(live.seq + 1, max(now, live.now), live.chain, [each])
+            entry = SchemasRecord(**live.heading(now), schemas=[each])
             apply_schemas(entry, live)
             live.advance_past(entry, live.position)
             shard.entries.append(entry)

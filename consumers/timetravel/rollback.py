@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from consumers.base.errors import JournalLostError, TransportError
 from consumers.config import Config
-from consumers.journal import records as journal
 from consumers.journal.reader import entries
 from consumers.journal.records import CommitRecord, IdentityRecord, RollbackRecord
+from consumers.service.commit import amend
 from consumers.service.live import LiveShard, Sources, apply_skipped
 from consumers.service.recovery import rebuild, write_again
 from consumers.snapshots.store import SnapshotStore
@@ -102,7 +102,5 @@ def roll_back(
             )
     at, settings = max(now, live.now), live.entry.settings
     reset = RollbackRecord(last + 1, at, live.seq, live.chain, reason, settings)
-    record = journal.written(reset, found.journal, reset.now)
-    at = owner.commit([], record, live.shard.positions)
-    live.advance_past(reset, at)
+    amend(owner, live, found.journal, reset)
     return reset

@@ -21,6 +21,8 @@ __all__ = [
     "Delay",
     "DriftStatus",
     "ExplanationStatus",
+    "FieldStatus",
+    "FieldsStatus",
     "InputStatus",
     "KeyScoreStatus",
     "KeyScoresStatus",
@@ -32,6 +34,7 @@ __all__ = [
     "ShardStatus",
     "Status",
     "Throughput",
+    "UnknownStatus",
 ]
 
 
@@ -251,6 +254,38 @@ class KeyScoresStatus(Struct, frozen=True):
     worst: list[KeyScoreStatus]
 
 
+class FieldStatus(Struct, frozen=True):
+    """A declared field: in how many observations it was used, had no value, or had one that did not
+    fit; with the reason and the beginning of the last one that did not."""
+
+    name: str
+    used: int
+    missing: int
+    bad: int
+    reason: str
+    example: str
+
+
+class UnknownStatus(Struct, frozen=True):
+    """A field that is not declared: in how many observations it was found, and its last value."""
+
+    name: str
+    found: int
+    example: str
+
+
+class FieldsStatus(Struct, frozen=True):
+    """The fields of the observations since the process started: those that are used least, how many
+    others there are, and those that are not declared, which were looked for in `looked`
+    observations."""
+
+    observations: int
+    fields: list[FieldStatus]
+    others: int
+    looked: int
+    unknown: list[UnknownStatus]
+
+
 class InputStatus(Struct, frozen=True):
     """One partition of an input."""
 
@@ -340,6 +375,7 @@ class ShardStatus(Struct, frozen=True):
     imported_labels: int = 0
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
+    fields: FieldsStatus | None = None
     stream_time: int | None = None
     committed_at: float | None = None
     commit_seconds: float | None = None

@@ -14,6 +14,7 @@ import numpy as np
 
 from consumers.base.records import Outgoing
 from consumers.base.secrets import redacted
+from consumers.codecs.account import FieldsView
 from consumers.shard.views import (
     ChallengerView,
     DriftView,
@@ -39,6 +40,8 @@ from consumers.web.document import (
     Delay,
     DriftStatus,
     ExplanationStatus,
+    FieldsStatus,
+    FieldStatus,
     InputStatus,
     KeyScoresStatus,
     KeyScoreStatus,
@@ -53,6 +56,7 @@ from consumers.web.document import (
     ShardStatus,
     Status,
     Throughput,
+    UnknownStatus,
 )
 from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
 from stream.decision.overall import RISK_SCORES
@@ -152,6 +156,7 @@ def short(value: float | None) -> float | None:
 
 
 CLASSES = 10  # in the confusion matrix, so that it fits a screen
+FIELDS = 30  # listed fields: those that are used least; and as many that are not declared
 INPUTS = 20  # listed partitions: those with the largest lag
 PROBABILITIES = 5  # of a prediction
 SHARES = 12  # of an explanation
@@ -195,8 +200,9 @@ def status(
 
 
 def without_records(document: Status, *, predictions: bool) -> Status:
-    """The document without the details of dead letters, which quote the record, and without the
-    names of people and of keys. `predictions` stay, with their ids, or do not.
+    """The document without the details of dead letters and the values of fields, which quote the
+    record, and without the names of people, of keys and of fields that nobody declared.
+    `predictions` stay, with their ids, or do not.
     """
     shard = document.shard
     if shard is None:
@@ -206,12 +212,18 @@ def without_records(document: Status, *, predictions: bool) -> Status:
     shard = msgspec.structs.replace(
         shard,
         dead=dead,
+        fields=None if shard.fields is None else _without_values(shard.fields),
         reporters=None,
         keys=keys,
         latest=shard.latest if predictions else [],
         names_features=False,
     )
     return msgspec.structs.replace(document, shard=shard)
+
+
+def _without_values(fields: FieldsStatus) -> FieldsStatus:
+    shown = [msgspec.structs.replace(each, example="") for each in fields.fields]
+    return msgspec.structs.replace(fields, fields=shown, unknown=[])
 
 
 def decoded(record: PublishedPrediction) -> Mapping[str, Any]:
@@ -307,6 +319,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         imported_labels=view.imported_labels,
         latest=[_prediction(p) for p in reversed(status_feed.latest)],
         dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
+        fields=None if view.fields is None else _fields(view.fields),
         stream_time=view.stream_time,
         committed_at=status_feed.committed_at,
         commit_seconds=short(status_feed.commit_seconds),
@@ -354,6 +367,19 @@ def _keys(view: KeyScoresView, quality: QualityView) -> KeyScoresStatus:
     return KeyScoresStatus(
         view.per, *found, short(service.accuracy), short(service.log_loss), worst
     )
+
+
+def _fields(view: FieldsView) -> FieldsStatus:
+    order = sorted(view.names, key=lambda name: view.used[name])
+    shown = []
+    for name in order[:FIELDS]:
+        count, reason, example = view.bad.get(name, (0, "", ""))
+        used, missing = view.used[name], view.missing(name)
+        shown.append(FieldStatus(name[:LONGEST], used, missing, count, reason, example))
+    most = sorted(view.unknown.items(), key=lambda item: -item[1].found)[:FIELDS]
+    unknown = [UnknownStatus(name, each.found, each.example) for name, each in most]
+    others = len(order) - len(shown)
+    return FieldsStatus(view.observations, shown, others, view.looked, unknown)
 
 
 def _why_not(failed: tuple[float, str] | None) -> str | None:

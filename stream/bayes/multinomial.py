@@ -19,6 +19,7 @@ from stream.data.parameters import check_half_life, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
+from stream.kernel.interrupts import uninterrupted
 from stream.learner.explain import LinearView
 from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS
@@ -72,7 +73,8 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         if code is None or found is None:
             super().learn_one(x, y, w)
         else:
-            self._execute_alone(LEARN, code, *found)
+            with uninterrupted():
+                self._execute_alone(LEARN, code, *found)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """See `Learner.predict_proba_one`. A record of one text is predicted without a block."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from stream.errors import SchemaError
 from stream.kernel.bundled import source_stamp
 from stream.kernel.interpreted import Interpreter
+from stream.kernel.interrupts import interruptible, uninterrupted
 
 if TYPE_CHECKING:
     from stream.kernel.background import Background
@@ -139,7 +140,7 @@ class Kernel(partial[Any]):
 
     def interpreted(self, *args: Any) -> Any:
         """The kernel as Python. No other kernel runs meanwhile."""
-        with LOCK:
+        with LOCK, uninterrupted():
             return _interpreter(way()).run(self.py_func, args)
 
     def locked(self, *args: Any) -> Any:
@@ -182,11 +183,12 @@ class Kernel(partial[Any]):
         """Wait until it is machine code, unless what is called is only collected."""
         if self.machine.load(types) or not self._wanted(types) or background().collects:
             return
-        background().wait((self, types))
+        with interruptible():
+            background().wait((self, types))
 
     def _meanwhile(self, types: tuple[Any, ...], *args: Any) -> Any:
         """As Python, unless that has changed while it waited for another kernel."""
-        with LOCK:
+        with LOCK, uninterrupted():
             if _mixed and background().wants(self, types):
                 return _interpreter(way()).run(self.py_func, args)
             return self.machine(*args)

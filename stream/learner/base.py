@@ -27,6 +27,7 @@ from stream.errors import (
     SchemaError,
     StateError,
 )
+from stream.kernel.interrupts import uninterrupted
 from stream.kernel.tiers import MANY, machine_first
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
@@ -207,9 +208,10 @@ class Learner(Many, abc.ABC):
             return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
-        """`run` of a block of which this learner refuses no row."""
-        before, label, out = self._admitted(block)
-        self._execute(block, label, before, out)
+        """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it."""
+        with uninterrupted():
+            before, label, out = self._admitted(block)
+            self._execute(block, label, before, out)
         return out
 
     def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:

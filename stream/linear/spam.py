@@ -18,6 +18,7 @@ from stream.data.parameters import number
 from stream.data.schema import Label, Schema
 from stream.data.state import State
 from stream.errors import NotLearnedError, SchemaError
+from stream.kernel.interrupts import uninterrupted
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 from stream.learner.registry import Facts, registered
@@ -281,7 +282,8 @@ class SpamScorer(ShowsEvidence):
         if code is None or found is None:
             super().learn_one(x, y, w)
         else:
-            self._alone(LEARN, code, *found)
+            with uninterrupted():
+                self._alone(LEARN, code, *found)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """See `Learner.predict_proba_one`. A record of texts is predicted without a block."""
@@ -320,8 +322,9 @@ class SpamScorer(ShowsEvidence):
         for refusal in self.refusals(block.rows).values():
             raise refusal
         why = ExplainedSteps(block.rows, shares)
-        before, label, out = self._admitted(block)
-        self._execute(block, label, before, out, why)
+        with uninterrupted():
+            before, label, out = self._admitted(block)
+            self._execute(block, label, before, out, why)
         return out, why.explanations
 
     def _make_room(self, at: NDArray[np.int64]) -> None:

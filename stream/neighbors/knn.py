@@ -16,6 +16,7 @@ from stream.data.rows import conflicts
 from stream.data.schema import HEAVIEST, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
+from stream.kernel.interrupts import uninterrupted
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 from stream.learner.registry import Facts, registered
@@ -209,10 +210,15 @@ class KNNClassifier(Learner):
         """
         if id is not None:
             _check_id(id)
+            with uninterrupted():  # the record and its id
+                self._learn(x, y, w)
+                self._memory.window.name_newest(id)
+        else:
+            self._learn(x, y, w)
+
+    def _learn(self, x: Mapping[Any, Any], y: Any, w: float) -> None:
         if not self._learned_quickly(x, y, w):
             self.run(Block.of(self.rows([x]), LEARN, [y], w))
-        if id is not None:
-            self._memory.window.name_newest(id)
 
     def _learned_quickly(self, x: Mapping[Any, Any], y: Any, w: float) -> bool:
         """Learn a plain record of known attributes and class without a block. Otherwise do
@@ -410,8 +416,9 @@ class KNNClassifier(Learner):
         return len(at)
 
     def _remove(self, at: Ints) -> None:
-        for c in self._memory.remove(at):
-            self._classes.remove(self._classes.values[c])
+        with uninterrupted():
+            for c in self._memory.remove(at):
+                self._classes.remove(self._classes.values[c])
 
     def merge(self, other: Learner) -> Self:
         """Learn the records of `other` after those of this learner.

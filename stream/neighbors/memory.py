@@ -126,27 +126,28 @@ class SlidingWindow:
         self.arrays = s
 
     def make_room(self, more: int) -> None:
-        """Make room to append `more` records; amortised O(D) for each record."""
+        """Make room to append `more` records; amortised O(D) for each record.
+
+        The records are copied, also where they only move to the front: an exception on the way,
+        such as that of Ctrl-C, leaves the arrays as they were.
+        """
         s = self.arrays
         if s.span[1] + more <= s.label.size:
             return
         n = len(self)
         slack = max(n // 4, SLACK)
-        live = self.live
-        if n + more + slack // 2 > s.label.size:
+        live, room = self.live, s.label.size
+        if n + more + slack // 2 > room:
             room = n + more + slack
-            fresh = s._replace(
-                cells=np.full((len(s.cells), room), np.nan),
-                label=np.zeros(room, dtype=np.int64),
-                weight=np.zeros(room),
-                tag=np.zeros(room, dtype=np.int64),
-                span=s.span.copy(),
-            )
-        else:
-            fresh = s
+        fresh = s._replace(
+            cells=np.full((len(s.cells), room), np.nan),
+            label=np.zeros(room, dtype=np.int64),
+            weight=np.zeros(room),
+            tag=np.zeros(room, dtype=np.int64),
+            span=np.array([0, n, s.span[2]], dtype=np.int64),
+        )
         for name in ("cells", "label", "weight", "tag"):
-            getattr(fresh, name)[..., :n] = getattr(s, name)[..., live].copy()
-        fresh.span[:2] = 0, n
+            getattr(fresh, name)[..., :n] = getattr(s, name)[..., live]
         self.arrays = fresh
 
     def learn(self, x: Floats, c: int, w: float, scale: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Rows
+from stream.remembered import remembered
 from stream.text._kernels import features as kernels
 from stream.text._kernels.features import (
     CASED,
@@ -314,15 +315,15 @@ def _named_fields(rows: Rows, i: int) -> Iterator[Named]:
     """The features of the categories and numbers of row i."""
     categories = zip(rows.categorical_names, rows.categorical[i].tolist(), strict=True)
     for name, value in sorted((name, value) for name, value in categories if value is not None):
-        yield Named(FIELDS, _category_key(name, value), name, "", value, ())
+        yield Named(FIELDS, _category_key(value, name), name, "", value, ())
     numbers = zip(rows.numeric_names, rows.numeric[i].tolist(), strict=True)
     for name, x in sorted((name, x) for name, x in numbers if x == x):
         for part in _parts(x):
-            yield Named(FIELDS, _category_key(name, part), name, "", _shown(part), ())
+            yield Named(FIELDS, _category_key(part, name), name, "", _shown(part), ())
 
 
-@lru_cache(maxsize=2**14)
-def _category_key(name: str, value: str) -> int:
+@remembered(2**14)
+def _category_key(value: str, name: str) -> int:
     return key_of(hash_of(value), salts(name)[FIELDS])
 
 

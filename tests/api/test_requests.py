@@ -166,15 +166,37 @@ def test_label_inside_an_observation_is_checked(tmp_path) -> None:
         assert reasons(3, "text") == ("label_kind", 1)
 
 
-def test_observation_without_a_known_field_shows_what_was_ignored(client) -> None:
-    """Only if none of its fields is one of the model."""
-    many = {f"n{i:02}": i for i in range(30)}
-    records = [{"id": "1", "aa": 1.0, "bb": 2}, {"a": 1.0, "c": 1}, {"a": None, "c": 1}, {}, many]
+def test_fields_that_are_not_used_are_named(client) -> None:
+    """In the prediction; with `strict` the record is rejected."""
+    many = {"a": 1, **{f"n{i:02}": i for i in range(30)}}
+    records = [{"id": "1", "aa": 1.0, "bb": 2}, {"a": 1.0, "b": 1}, {"a": None, "b": None}, many]
     found = client.post("/v1/predict", json=records).json()
 
-    shown = [p.get("ignored_fields") for p in found]
-    assert shown == [["aa", "bb"], None, None, None, [f"n{i:02}" for i in range(10)]]
+    shown = [[note["field"] for note in p.get("notes", [])] for p in found]
+    assert shown == [["aa", "bb"], [], [], [*(f"n{i:02}" for i in range(19)), ""]]
+    assert found[0]["notes"][0]["detail"] == "no field of the model"
     assert found[0]["probabilities"]
+
+    strict = client.post("/v1/predict?strict=true", json=records).json()
+    assert [p.get("reason") for p in strict] == ["not_used", None, None, "not_used"]
+    assert strict[1]["probabilities"] == found[1]["probabilities"]
+    problem = client.post("/v1/predict?strict=true", json=records[0])
+    assert (problem.status_code, problem.json()["reason"]) == (422, "not_used")
+    assert "field 'aa': no field of the model; field 'bb'" in problem.json()["detail"]
+
+
+def test_strict_request_with_a_field_that_is_not_used_writes_nothing(client, service) -> None:
+    """Without `strict` the answer names it beside the committed prediction."""
+    topic = Partition("obs", 0)
+    before = service.runner._log.end_offsets([topic])
+    record = {"id": uuid4().hex, "a": 1.0, "B": 2}
+    problem = client.post("/v1/predict?record=true&strict=true", json=record).json()
+
+    assert problem["reason"] == "not_used"
+    assert service.runner._log.end_offsets([topic]) == before
+    found = client.post("/v1/predict?record=true", json=record).json()
+    assert [note["field"] for note in found["notes"]] == ["B"]
+    assert found["position"]["topic"] == "obs"
 
 
 @pytest.mark.parametrize(

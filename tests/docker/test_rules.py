@@ -63,6 +63,17 @@ def budget(false_positives: str) -> list[dict[str, str]]:
     ]
 
 
+def field(used: str, bad: str) -> list[dict[str, str]]:
+    """A field of the observations, with values that are used and values that do not fit."""
+    name, of = "headwater_field_values_total", SHARD | {"field": "amount"}
+    return [
+        PREDICTED,
+        series(name, used, of, outcome="used"),
+        series(name, bad, of, outcome="bad"),
+        series(name, "0x180", of, outcome="missing"),
+    ]
+
+
 def flagged(labels_of_spam: str) -> list[dict[str, str]]:
     """Predictions of 15 hours, ham by silence, and labels of spam."""
     return [
@@ -157,6 +168,13 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         [CONSUMED, series("headwater_dead_letters_total", "0+3x180", reason="no_id")],
         {"job": "headwater", "shard": "0"},
         "5% of the records of shard 0 are dead letters",
+    ),
+    "HeadwaterFieldUnused": (
+        field("0+60x120 7200x60", "0x120 0+60x60"),
+        field("0+60x180", "0+20x180"),
+        {"job": "headwater", "shard": "0", "field": "amount"},
+        "only 0% of the observations of shard 0 have a usable value of amount, over 25 points "
+        "fewer than the day before",
     ),
     "HeadwaterBreakerOpen": (
         [series("headwater_breaker_open", "1x180")],

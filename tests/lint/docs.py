@@ -81,6 +81,19 @@ def headings(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield page.finding(page.at(found.start()), text)
 
 
+def tables(sources: Sequence[Source]) -> Iterator[Finding]:
+    """A table begins with its head: a row after an empty line is shown as text."""
+    for page in sources:
+        plain = re.sub(
+            r"^```.*?^```", lambda code: code[0].count("\n") * "\n", page.text, flags=re.M | re.S
+        )
+        lines = ["", *plain.splitlines(), ""]
+        for number, line in enumerate(lines):
+            begins = line.startswith("|") and not lines[number - 1].startswith("|")
+            if begins and not re.fullmatch(r"[-:| ]+", lines[number + 1]):
+                yield page.finding(number, "a row without a table; remove the line before it")
+
+
 def command_lines(text: str) -> Iterator[tuple[int, list[str]]]:
     """Line and arguments of each `headwater` command in the blocks of a page, fenced or indented.
 
@@ -228,6 +241,7 @@ def reasons(page: Source) -> Iterator[Finding]:
 RULES: Rules = {
     links: pages,
     headings: pages,
+    tables: pages,
     commands: lambda: [*pages(), *units()],
     extras: installed,
     face: lambda: source("README.md"),

@@ -339,6 +339,12 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             [f"{PAGE}:3: {PAGE} has no heading #there", f"{PAGE}:4: docs/start.md has no heading"],
         ),
     ],
+    docs.tables: [
+        (
+            [Source(PAGE, "| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n\n```\n| 5\n```\n")],
+            [f"{PAGE}:5: a row without a table"],
+        ),
+    ],
     docs.commands: [
         (
             [

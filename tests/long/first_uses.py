@@ -6,11 +6,13 @@ docstrings, which takes half a minute.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from stream.kernel.tiers import VARIABLE
 from tests.long.table import ROOT, Row, options_of, report, say
 
 FAULT = "first uses by 8 threads at once in a fresh process, `tests.long.first_uses`"
@@ -46,10 +48,13 @@ def main() -> int:
 def run(process: Process) -> list[str]:
     """What failed in it."""
     command = [sys.executable, "-m", "tests.faults.first_uses", str(process.seed)]
+    # As for users: by seed with machine code before the first call, or in the background.
+    ways = {VARIABLE: ("background", "compiled")[process.seed % 2]}
     try:
         done = subprocess.run(
             [*command, *(["own"] if process.own else [])],
             cwd=ROOT,
+            env=os.environ | ways,
             capture_output=True,
             text=True,
             timeout=SECONDS,

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from stream.kernel.tiers import VARIABLE
 from tests.acceptance.service import processor_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,8 +44,10 @@ def say(text: str) -> None:
 
 
 def clean() -> dict[str, str]:
-    """The environment without this project."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """The environment of a user: without this project, and with the default way of kernels."""
+    return {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", VARIABLE)
+    }
 
 
 def first_prediction(command: Path, place: Path) -> tuple[float, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream import MixedNB
-from stream.kernel import background, child
+from stream.kernel import background, child, room
 from stream.kernel._kernels import first_not_below, logs_of, take_logs
 from stream.kernel.background import LOCK_FILE, most_children, weight
 from stream.kernel.tiers import VARIABLE, Kernel
@@ -55,6 +55,16 @@ while not background()._children:
     time.sleep(0.01)
 print(background()._children[0]._process.pid, flush=True)
 time.sleep(3600)
+"""
+NOTED = """
+import stream.kernel.background as b
+started, popen = [], b.Popen
+b.Popen = lambda *args, **options: started.append(popen(*args, **options)) or started[-1]
+"""
+GATED = """
+import os, sys, time
+while "stream.kernel.child" in sys.orig_argv and not os.path.exists({gate!r}):
+    time.sleep(0.01)
 """
 
 
@@ -121,6 +131,19 @@ def running(pid: int) -> bool:
         return False
 
 
+def read_only(folder: Path) -> list[str]:
+    """What stands before a command that cannot write in the folder."""
+    if os.geteuid() != 0:  # of root, permissions stop nothing
+        for each in [folder, *folder.rglob("*/")]:
+            each.chmod(0o555)
+        return []
+    mounts = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mounts, str(folder)]
+    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this container may not mount")
+    return command
+
+
 def lock_of(package: Path) -> Path:
     """The lock of the cache."""
     program = (
@@ -184,6 +207,55 @@ def test_without_room_it_compiles_in_place(package: Path, lacking: str, warning:
     assert int(cold[-1]) > 0
     assert warned.count("CompilationWarning") == 1
     assert warning in warned
+
+
+@pytest.mark.parametrize("home", ["a volume", "the user's", "none"])
+def test_package_on_a_read_only_file_system(package: Path, tmp_path_factory, home: str) -> None:
+    """A volume is the cache, or the folder of the user. Without one it compiles in place."""
+    volume = str(tmp_path_factory.mktemp("volume"))
+    places = {
+        "a volume": {"NUMBA_CACHE_DIR": volume, "HOME": "/proc/none"},
+        "the user's": {"HOME": volume},
+        "none": {"HOME": "/proc/none"},
+    }
+    unset = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    done = subprocess.run(
+        [*read_only(package), sys.executable, "-c", COLD],
+        cwd=package,
+        env={**kept, **places[home], VARIABLE: "background"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    found, lines = done.stdout.split(), done.stderr
+
+    assert lines.count("CompilationWarning") == 1
+    assert bool(list(Path(volume).rglob("*twice*.nbc"))) == (home != "none")
+    if home == "none":
+        assert found[:6] == ["10.0", "False", "0", "10.0", "False", "0"]
+        assert "set NUMBA_CACHE_DIR to a folder that can be written" in lines
+    else:
+        assert found == ["10.0", "True", "1", "10.0", "False", "0", "1", "0"]
+
+
+def test_two_processes_that_start_at_once_have_one_set_of_children(package: Path) -> None:
+    """The second one begins while the first one's child compiles, and ends with the same bits."""
+    gate, user = package / "gate", package / "package" / "_kernels" / "user.py"
+    user.write_text(f"{GATED.format(gate=str(gate))}{USER}")
+    program = COLD.replace("background().wait()", "print(flush=True); background().wait()")
+    program = f"{NOTED}{program}print(len(started))"
+    with started(package, program) as one, started(package, program) as other:
+        for each in (one, other):
+            assert each.stdout is not None
+            assert each.stdout.readline() == "\n"  # its first call was Python
+        gate.touch()
+        found = [each.communicate(timeout=PATIENCE)[0].split() for each in (one, other)]
+
+    same = ["10.0", "True", "1", "10.0", "False", "0", "1", "0"]
+    assert [words[:-1] for words in found] == [same, same]
+    assert sorted(words[-1] for words in found) == ["0", "1"]
 
 
 def test_another_process_with_children_makes_the_code(package: Path) -> None:
@@ -375,6 +447,22 @@ def test_children_fit_in_the_memory_and_on_the_processors(monkeypatch) -> None:
         monkeypatch.setattr(background, "free_bytes", lambda free=free: free)
         monkeypatch.setattr(background, "processors", lambda n=processors: n)
         assert most_children() == most
+
+
+@pytest.mark.parametrize(("used", "most"), [(100, 2), (350, 1), (650, 0)])
+def test_children_fit_in_the_limit_of_a_container(monkeypatch, tmp_path, used, most) -> None:
+    """Of 1 GiB, as the Kubernetes manifest has it, beside the MiB that the service uses."""
+    limits = {"memory.max": 2**30, "memory.current": used * 2**20}
+    old = {"memory.limit_in_bytes": 2**30, "memory.usage_in_bytes": used * 2**20}
+    (tmp_path / "memory").mkdir()
+    for folder in (tmp_path, tmp_path / "memory"):  # of both versions of cgroups
+        for name, value in {**limits, **old}.items():
+            (folder / name).write_text(f"{value}\n")
+        (folder / "memory.stat").write_text("anon 0\ninactive_file 0\n")
+    monkeypatch.setattr(room, "ROOT", tmp_path)
+    monkeypatch.setattr(background, "processors", lambda: 8.0)
+
+    assert most_children() == most
 
 
 def test_each_kernel_alone_switched_at_each_call() -> None:

@@ -258,17 +258,6 @@ def test_label_without_a_prior_is_told_once(caplog) -> None:
     ]
 
 
-def test_absent_fields_are_told_by_name(caplog) -> None:
-    """A line each."""
-    EventLogger(lambda: 0.0).absent(["colur", "note"])
-
-    assert caplog.messages == [
-        f"field {name!r} of [features] is in none of the first 1,000 observations since this "
-        "start; check its name"
-        for name in ("colur", "note")
-    ]
-
-
 def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
     """Other ids, or with several shards other keys: nothing would be learned, and nobody told."""
     event_logger = EventLogger(lambda: 0.0)

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from consumers.base.health import Health
+from consumers.codecs.account import FieldsView
 from consumers.shard.views import DriftView, MonitorView
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.process import counted
@@ -48,6 +49,32 @@ def test_bad_values_have_a_bounded_number_of_series() -> None:
 
     assert len(fields) == len(set(fields)) == 101
     assert (first, last, others) == (0, 99, 100 + 101 + 102)
+
+
+def test_values_of_fields_are_counted_by_what_became_of_them() -> None:
+    """Without a name or a value that a sender chose, and with a bounded number of series."""
+    _, registry = telemetry(view())
+    name = "headwater_field_values_total"
+    found = {
+        (labels["field"], labels["outcome"]): registry.get_sample_value(name, dict(labels))
+        for labels in series(registry, name)
+    }
+
+    assert found == {
+        ("a", "used"): 90,
+        ("a", "missing"): 4,
+        ("a", "bad"): 3,
+        ("b", "used"): 40,
+        ("b", "missing"): 57,
+        ("b", "bad"): 0,
+        ("__unknown__", "unknown"): 10,
+    }
+    names = tuple(f"f{i:03}" for i in range(103))
+    many = FieldsView(names, 5, dict.fromkeys(names, 2), {}, 0, {}, 0)
+    _, registry = telemetry(view(fields=many))
+    assert len(list(series(registry, name))) == 3 * 101 + 1
+    of = {"shard": "0", "field": OTHER, "outcome": "missing"}
+    assert registry.get_sample_value(name, of) == 9
 
 
 def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
@@ -180,7 +207,8 @@ def test_a_scrape_of_300_classes_stays_small() -> None:
     labels = [f"class {i}" for i in range(300)]
     # A budget and costs of decisions exclude each other; few services have reporters or keys.
     absent = {"budget": None, "reporters": None, "mix": None, "keys": None, "keys_on_disk": None}
-    told = {"quality": quality(labels, confusion.tolist()), **absent}
+    # The series of fields have a bound, and a test, of their own.
+    told = {"quality": quality(labels, confusion.tolist()), **absent, "fields": None}
     _, registry = telemetry(view(**told))
 
     found = samples(registry)

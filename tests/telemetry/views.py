@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.records import Partition
+from consumers.codecs.account import BadField, FieldsView, UnknownField
 from consumers.shard.views import (
     ChallengerView,
     DriftView,
@@ -127,6 +128,15 @@ def view(**changed: Any) -> ShardView:
         "keys": FrozenKeyScores.of(KEYS),
         "mix": MixView({1: Peer(40, 1_700_000_000_000, 12)}, {"model": 1}),
         "keys_on_disk": KeysView(1000, 100, 7, 5, 4096),
+        "fields": FieldsView(
+            ("a", "b"),
+            97,
+            {"a": 90, "b": 40},
+            {"a": BadField(3, "wrong_kind", '"dear"')},
+            9,
+            {"bb": UnknownField(8, "1")},
+            2,
+        ),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

@@ -14,6 +14,7 @@ from sklearn import metrics
 
 from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.account import FieldsView
 from consumers.shard.views import (
     ChallengerView,
     DriftAlarm,
@@ -25,7 +26,7 @@ from consumers.shard.views import (
 )
 from consumers.telemetry.advice import sentence
 from consumers.web.document import MixStatus, ReportersStatus, ReporterStatus, Status
-from consumers.web.status import CLASSES, INPUTS, LONGEST, status, without_records
+from consumers.web.status import CLASSES, FIELDS, INPUTS, LONGEST, status, without_records
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
@@ -422,6 +423,26 @@ def test_worst_keys_are_shown_beside_the_service_and_not_to_strangers() -> None:
     hidden = without_records(document(status_feed(keys=keys)), predictions=True).shard.keys
     assert (hidden.worst, hidden.compared) == ([], 30)
     assert document(status_feed(keys=None)).shard.keys is None
+
+
+def test_fields_are_shown_with_what_became_of_them_and_their_values_not_to_strangers() -> None:
+    """Those that are used least first; a name that a sender chose is data of a record too."""
+    shown = document(status_feed()).shard.fields
+
+    assert [(f.name, f.used, f.missing, f.bad) for f in shown.fields] == [
+        ("b", 40, 57, 0),
+        ("a", 90, 4, 3),
+    ]
+    assert (shown.fields[1].reason, shown.fields[1].example) == ("wrong_kind", '"dear"')
+    assert [(f.name, f.found, f.example) for f in shown.unknown] == [("bb", 8, "1")]
+    hidden = without_records(document(status_feed()), predictions=True).shard.fields
+    assert [f.example for f in hidden.fields] == ["", ""]
+    assert (hidden.unknown, hidden.fields[1].bad) == ([], 3)
+    names = tuple(f"f{i}" for i in range(100))
+    many = FieldsView(names, 9, dict.fromkeys(names, 1), {}, 0, {}, 0)
+    shown = document(status_feed(fields=many)).shard.fields
+    assert (len(shown.fields), shown.others) == (FIELDS, 100 - FIELDS)
+    assert document(status_feed(fields=None)).shard.fields is None
 
 
 def test_document_is_small_however_much_there_is() -> None:

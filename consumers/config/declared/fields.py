@@ -6,7 +6,6 @@ only records show, such as the number of distinct values, is left to the reader 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -38,7 +37,6 @@ _ELSEWHERE = {  # words for kinds in other programs
 }
 _KIND_OF = {word: kind for kind, words in _ELSEWHERE.items() for word in words.split()}
 _MANY = {"array": "lists", "object": "objects without declared fields"}
-_SEVERAL = re.compile(r"\s*,\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def given(texts: Iterable[str]) -> list[Declared]:
     country categorical - declared by --fields without a kind: a category takes any value but lists
     """
     found: dict[str, Declared] = {}
-    for part in (part for text in texts for part in _SEVERAL.split(text.strip().strip(","))):
+    for part in (part.strip() for text in texts for part in text.strip().strip(",").split(",")):
         name, colon, word = part.rpartition(":")
         name, word = (name.strip(), word.strip()) if colon else (part.strip(), "")
         if not name:

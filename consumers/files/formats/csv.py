@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
@@ -38,6 +38,7 @@ from consumers.files.format import (
     Wanted,
     as_records,
 )
+from consumers.files.marks import decided, question
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -108,14 +109,16 @@ class CsvReader:
             except (ConfigError, csv.Error, UnicodeDecodeError) as error:
                 failed = error  # the rows before it are records
             sample = first[:most]
-            converts = []
-            for i, name in enumerate(header):
-                cells = [row[i] for row in sample if not _absent(row[i], absent[i])]
-                if not name and cells:
-                    raise ConfigError(
-                        f"{self._file}: the header has a column without a name; {_NAME_IT}"
-                    )
-                converts.append(self._convert(name, cells, wanted))
+            cells = [
+                [row[i] for row in sample if not _absent(row[i], absent[i])]
+                for i in range(len(header))
+            ]
+            if any(not name and some for name, some in zip(header, cells, strict=True)):
+                raise ConfigError(
+                    f"{self._file}: the header has a column without a name; {_NAME_IT}"
+                )
+            self._decide(dict(zip(header, cells, strict=True)), wanted)
+            converts = [self._convert(*each, wanted) for each in zip(header, cells, strict=True)]
             columns = list(zip(header, converts, absent, strict=True))
             for some in chain([first] if first else [], filled):
                 yield _records(some, columns)
@@ -135,16 +138,35 @@ class CsvReader:
                 here += any(row)
         return min(max(here - named - (self._options.names is None), 0), SAMPLED_ROWS)
 
-    def _convert(self, name: str, cells: Collection[str], wanted: Wanted) -> Convert:
+    def _decide(self, columns: Mapping[str, Sequence[str]], wanted: Wanted) -> None:
+        """Decide the decimal marks of new columns of numbers, and report what is not usual."""
+        new = {
+            name: cells
+            for name, cells in columns.items()
+            if name not in wanted.verbatim
+            and name not in wanted.converts
+            and wanted.types.get(name, "numeric") == "numeric"
+        }
+        given = {**wanted.marks, **self._options.marks}
+        found = decided(new, given, wanted.decided.values(), wanted.types)
+        if (why := question(new, found)) is not None:
+            raise ConfigError(f"{self._file}: {why}")
+        wanted.decided.update(found.marks)
+        for line in found.lines(new, given):
+            wanted.say(f"{self._file}: {line}; --decimal overrides it")
+
+    def _convert(self, name: str, cells: Sequence[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""
-        if name in wanted.types:
-            return CONVERTS[wanted.types[name]]
+        kind = wanted.types.get(name)
+        if kind is not None and (kind != "numeric" or name not in wanted.decided):
+            return CONVERTS[kind]
         known = wanted.converts.get(name)
         if known is not None:
             return known
-        cells = list(cells)
-        sep = self._looked[1].sep
-        found = guessed_name(cells) if name in wanted.verbatim else guessed(cells, sep)
+        if name in wanted.verbatim:
+            found = guessed_name(cells)
+        else:
+            found = guessed(cells, wanted.decided.get(name, ""), declared=kind is not None)
         if cells:
             wanted.converts[name] = found
         return found
@@ -307,7 +329,7 @@ FORMAT = Format(
     name="csv",
     title="CSV",
     suffixes=(".csv", ".tsv"),
-    options=frozenset({"sep", "encoding", "quote", "columns"}),
+    options=frozenset({"sep", "encoding", "quote", "columns", "decimal"}),
     reader=CsvReader,
     typed=False,
 )

@@ -203,7 +203,7 @@ def _credentials(where: str, detail: str) -> HeadwaterError:
 
 def _handshake(where: str, detail: str) -> HeadwaterError:
     """Why the TLS handshake failed, and what to correct."""
-    found = re.search(r"\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?\)*$", detail)
+    found = re.search(r"\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+)?$", detail.rstrip(")"))
     detail = found[1] if found else detail
     if "mismatch" in detail:
         todo = "write [input] transport with a host name of its certificate"

@@ -144,6 +144,7 @@
     section("drift", shard.drift, drift);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
+    section("fields", shard.fields, fields);
     section("inputs", shard.inputs, inputs);
   }
 
@@ -532,6 +533,28 @@
         name(d.place), { text: words(d.reason), kind: "still" }, { text: d.detail, kind: "long" },
         { text: d.value, kind: "long" }, { text: moment(d.at), kind: "still" },
       ]),
+    );
+  }
+
+  function fields(element, { observations, fields: list, others, looked, unknown }) {
+    const share = (n, of) => right(of ? percent(n / of) : "–");
+    const more = others ? ` ${number(others)} more fields are used in more of them.` : "";
+    write(
+      element.querySelector(".quiet"),
+      `Of ${number(observations)} observations since the start, those that are used least first.${more} Undeclared fields are looked for in some of them (${number(looked)}).`,
+    );
+    table(
+      element,
+      ["Field", right("Used"), right("No value"), right("Does not fit"), right("Not declared"), "Last value that was not used"],
+      [
+        ...list.map((f) => [
+          name(f.name), share(f.used, observations), share(f.missing, observations), share(f.bad, observations), right(""),
+          { text: [f.example, words(f.reason)].filter(Boolean).join(" · "), kind: "long" },
+        ]),
+        ...unknown.map((f) => [
+          name(f.name), right(""), right(""), right(""), share(f.found, looked), { text: f.example, kind: "long" },
+        ]),
+      ],
     );
   }
 

@@ -26,7 +26,11 @@ HOSTILE = [
     *("[1]", "1]", "[1", '"1"', "1,2", "{}", "\ud800", "é", "$3", "5 %", "1.0", "1.00", "x"),
 ]
 CONVERTERS = [*CONVERTS.values(), *(guessed_name([c]) for c in ("1.0", "1", "true", "x"))]
-CONVERTERS += [guessed(cells) for cells in (["1"], ["1,000"], ["true"], ["$3"], ["x"])]
+CONVERTERS += [
+    guessed(cells, mark)
+    for cells in (["1"], ["1,000"], ["true"], ["$3"], ["x"])
+    for mark in ("", ".", ",")
+]
 MISSINGS = [None, MISSING, frozenset({"-1", "x"}), frozenset({"", "0.50"})]
 number = st.from_regex(
     r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True
@@ -65,7 +69,7 @@ def test_plain_numbers_are_read_at_once(monkeypatch) -> None:
     monkeypatch.setattr(of_cells, "value_of", lambda *_: pytest.fail("one by one"))
     for convert in (guessed(["1"]), guessed_name(["1.0"]), CONVERTS["numeric"]):
         assert values_of(["1", "-20"], convert, MISSING) == [1, -20]
-    assert values_of(["1", "2.5e3"], guessed(["1"]), MISSING) == [1, 2500.0]
+    assert values_of(["1", "2.5e3"], guessed(["1"], "."), MISSING) == [1, 2500.0]
 
 
 LINES = ["a\nb", "a\r\nb", "a\r\n\rb\n"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from consumers.mail.document import mail_document
 from tests.consumers.growing.rule import Construct, repeated
@@ -67,6 +68,7 @@ _OTHERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "elements in a rule": (b"<style>p b{display:none}</style><p>", b"<b>a", b""),
     "elements of no rule": (b"<style>i b{display:none}</style><p>", b"<b>a", b"<i>b"),
     "rules and elements": (b"", b"<style>p a%d, p b{display:none}</style><b>", b""),
+    "long colour": (b"<font color='", b"a", b"'>b"),
     "colours": (b"", b"<p style='color:#%06d'>a", b""),
     "white": (b"", b"<b style='color:#fff'>a", b""),
     "white in white": (b"<div style='background:#fff'>", b"<b style='color:#fff'>a", b""),
@@ -109,6 +111,7 @@ _OTHERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "styles": (b"", b"<p style='color:red'>a</p>", b""),
     "long style": (b"<p style='", b"display :", b"'>a"),
     "spaces in a style": (b"<p style='display:", b" ", b"none'>a"),
+    "rules of elements": (b"<p class=a>b" * 1000 + b"<style>", b".a{font-size:0}", b"</style>"),
     "titles": (b"<head>", b"<title>a</title>", b""),
     "scripts": (b"", b"<script>a</script>", b""),
     "long script": (b"<script>", b"a<b ", b"</script>c"),
@@ -130,6 +133,53 @@ _OTHERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "framesets": (b"", b"<frameset>", b""),
     "many alphabets": (b"<p>", "ü你".encode(), b""),
 }
+
+
+# Of styles: properties that may hide, what is repeated in their values, and what ends these.
+_PROPERTIES = ("display", "font-size", "font", "color", "background")
+_VALUES = (
+    *("1", "1.", ".1", "-", "+", "a", "a ", " ", ",", "/", "#", "%", "!", "! ", "important", "px"),
+    *("(", "a(", "( ", ")", "a(b)", "[", "{", "}", "\\", "\\a ", "/*", "*/", "<!--", ";", ":"),
+    *('"', "'a", "'a'", "@", "@a", "url(", "rgb(1,", "rgb(", "red ", "\n", "\t", "é", "var(--a,"),
+)
+_ENDS = ("", "x", "!", ";", "(;")
+
+
+def _styles() -> dict[str, Callable[[int], bytes]]:
+    """Values that grow, in an attribute and in a rule. All of a style stay in the quotes."""
+    made: dict[str, Callable[[int], bytes]] = {}
+    for prop, value, end in product(_PROPERTIES, _VALUES, _ENDS):
+        piece = value.replace('"', "&quot;").encode()
+        before, after = f'<p style="{prop}:'.encode(), f'{end}">a'.encode()
+        made[f"{prop}: {value!r} before {end!r}"] = repeated(before, piece, after)
+    for value, end in product(_VALUES, _ENDS):
+        before, after = b"<style>p{color:", f"{end}}}</style><p>a".encode()
+        made[f"rule: {value!r} before {end!r}"] = repeated(before, value.encode(), after)
+        made[f"prelude: {value!r} before {end!r}"] = repeated(
+            b"<style>p", value.encode(), f"{end}{{color:#fff}}</style><p>a".encode()
+        )
+    return made
+
+
+def _rules_and_elements(rule: bytes, element: bytes) -> Callable[[int], bytes]:
+    """As many rules as elements, each of which is selected by all rules."""
+
+    def made(n: int) -> bytes:
+        rules = b"".join(rule % i if b"%d" in rule else rule for i in range(n))
+        return b"<style>" + rules + b"</style>" + element * n
+
+    return made
+
+
+def _tests_of_attributes(n: int) -> bytes:
+    """Rules that search a long attribute."""
+    rules = b"".join(b"p[title*=q%d]{display:none}" % i for i in range(n))
+    return b"<style>" + rules + b"</style><p title='" + b"a" * (30 * n) + b"'>b"
+
+
+def _links_of_a_base(n: int) -> bytes:
+    """A base of many parts, and links that are joined with it."""
+    return b"<base href=http://a.org/" + b"a/" * n + b">" + b"<a href=b>c</a>" * min(n, 190)
 
 
 def _opened(tag: str) -> bytes:
@@ -165,7 +215,7 @@ def _hidden_around(n: int) -> bytes:
 
 
 def _made() -> dict[str, Construct]:
-    made = {
+    made: dict[str, Callable[[int], bytes]] = {
         f"attributes, {name}": repeated(b"<p", each, b">a") for name, each in _ATTRIBUTES.items()
     }
     made |= {name: repeated(*each) for name, each in _OTHERS.items()}
@@ -184,6 +234,16 @@ def _made() -> dict[str, Construct]:
     made["paragraphs with open fonts"] = _many_fonts
     made["tags with attributes"] = _many_attributes
     made["hidden around a text"] = _hidden_around
+    made["rules of all elements"] = _rules_and_elements(b".a{font-size:0}", b"<p class=a>b")
+    made["distinct rules of all elements"] = _rules_and_elements(
+        b".a,.b%d{font-size:0}", b"<p class=a>b"
+    )
+    made["rules in rules of all elements"] = _rules_and_elements(
+        b".a p,i .b%d{font-size:0}", b"<p class=a>b"
+    )
+    made["tests of attributes"] = _tests_of_attributes
+    made["links of a base"] = _links_of_a_base
+    made |= {f"style, {name}": each for name, each in _styles().items()}
     return {f"HTML, {name}": Construct(_mail(make), mail_document) for name, make in made.items()}
 
 

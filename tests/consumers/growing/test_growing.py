@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.consumers.growing.kept import kept
 from tests.consumers.growing.mails import ENVELOPES, MAILS
 from tests.consumers.growing.markup import MARKUPS
 from tests.consumers.growing.records import RECORDS
@@ -20,6 +21,14 @@ FOUND = (
     *("HTML, fonts and paragraphs", "HTML, links in tables in links"),
     *("mail, Content-Type in quotes: names", "mail, file name: empty ones"),
     *("Avro, decimal", "Avro, whole decimal"),
+    *("HTML, style, color: '(' before ''", "HTML, style, font-size: '1' before 'x'"),
+    *("HTML, style, background: 'a(' before ''", "HTML, style, color: ' ' before '!'"),
+    *("HTML, rules of all elements", "HTML, tests of attributes"),
+)
+# Each stayed in a cache that was bounded in entries only.
+STAYED = (
+    *("mail, header: long name", "mail, Content-Type: one name", "HTML, targets"),
+    "HTML, long colour",
 )
 
 
@@ -78,3 +87,20 @@ def test_every_construct_grows() -> None:
 def test_what_was_quadratic_is_not(name: str) -> None:
     """The short form of `tests.long.proportion`, which walks every construct."""
     assert too_steep(CONSTRUCTS[name], LARGEST)[0] == ""
+
+
+@pytest.mark.parametrize("name", STAYED)
+def test_what_was_kept_is_not(name: str) -> None:
+    """Thousands of mails with long texts took the memory of the process."""
+    assert kept(CONSTRUCTS[name]) == ""
+
+
+def test_what_stays_is_found() -> None:
+    """A cache that is bounded in entries keeps whole inputs; one of what was read does not."""
+    kept_values: list[bytes] = []
+
+    def size(value: bytes) -> None:
+        kept_values.append(value + b"!")
+
+    assert kept(Construct(repeated(b"", b"a"), size))
+    assert kept(Construct(repeated(b"", b"a"), len)) == ""

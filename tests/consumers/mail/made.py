@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from email.message import EmailMessage
 from email.policy import SMTP
 
-__all__ = ["damaged", "hostile_markup", "mail", "mails", "page"]
+__all__ = ["damaged", "hostile_markup", "mail", "mails", "page", "style"]
 
 WORDS = (
     *("meeting", "invoice", "Überweisung", "tomorrow", "naïve", "£100", "free", "winner", "Привет"),
@@ -134,4 +134,22 @@ def hostile_markup(rng: random.Random) -> str:
     tags += ["<td bgcolor=black style='color:#000'>", "<b style='visibility:visible;color:red'>"]
     tags += ["<base href=http://a.org/b>", "<form action=c>", "</p>", "</style>"]
     tags += ["<!--", "-->", "<template>", "<title>", "<select>", "&#xD800;", "\0", "<![CDATA[", "x"]
+    tags += [f"<p style='{style(rng)}'>", f"<style>p{{{style(rng)}}}</style>"]
+    tags += [f"<td bgcolor='{style(rng)}'>", f"<style>{style(rng)}{{{style(rng)}}}</style>"]
     return "".join(rng.choice(tags) for _ in range(rng.choice([5, 50, 3000])))
+
+
+_PROPERTIES = ["display:", "font-size:", "font:", "color:", "background:", "clip:", "left:", "a:"]
+_VALUES = ["none", "1", "1.", "0", "-", "a", " ", "#fff", "red", "!", "!important", "px", "url("]
+_VALUES += ["(", ")", "[", "]", "{", "}", "\\", "/*", "*/", ";", ":", ",", "@", "&quot;", "rgb(1,"]
+
+
+def style(rng: random.Random) -> str:
+    """Declarations, some of them of pieces that are repeated."""
+    out = []
+    for _ in range(rng.choice([1, 1, 3])):
+        out.append(rng.choice(_PROPERTIES))
+        values = [rng.choice(_VALUES) for _ in range(rng.choice([1, 2, 8]))]
+        out += [value * rng.choice([1, 1, 1, 2, 30]) for value in values]
+        out.append(";")
+    return "".join(out)

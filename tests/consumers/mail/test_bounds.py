@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import encodings.aliases
 import random
+import re
 from email.message import Message
 from email.parser import BytesParser
 from email.policy import compat32
@@ -17,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
-from consumers.mail import limits
+from consumers.mail import limits, styles
 from consumers.mail.charsets import decoded
 from consumers.mail.document import mail_document
 from consumers.mail.markup import read_markup
 from consumers.mail.parameters import parameter
+from consumers.mail.styles import declared
 from tests.consumers.mail.made import page
 from tests.consumers.mail.test_same_words import MANY, prepared
 from tests.seed import seeds
@@ -224,6 +226,95 @@ def test_a_part_that_repeats_another_one_is_left_out(text: str) -> None:
     value = f"Content-Type: multipart/mixed; boundary=x\n\n{parts}--x--\n"
 
     assert mail_document(value.encode())["text"] == "a b c d e f g h i\na b c d e f g h j"
+
+
+@pytest.mark.parametrize("opening", ["(", "[", "{", "a(", "url(a b("])
+@pytest.mark.parametrize("before", ["<p style='color:", "<style>p{color:"])
+def test_brackets_in_each_other_never_raise(before: str, opening: str) -> None:
+    """The parser of styles calls itself for each, and one such mail ended every start."""
+    for count in (limits.MOST_BRACKETS, 5000):
+        for end in (";", "\\;", ";color:red}"):
+            assert read_markup(f"{before}{opening * count}{end}</style>'>a").links == []
+
+
+def test_a_style_of_many_brackets_is_split() -> None:
+    """What is simple in it is read."""
+    brackets = "(" * (limits.MOST_BRACKETS + 1)
+
+    assert declared(f"display:none;color:{brackets}\\") == {
+        "display": ("none", False),
+        "color": (f"{brackets}\\", False),
+    }
+
+
+STYLES = (
+    "!",
+    "important",
+    " ",
+    "a",
+    "red",
+    "#fff",
+    "(",
+    ")",
+    ";",
+    ":",
+    "'",
+    '"',
+    "1",
+    ".",
+    "-",
+    "px",
+)
+OLD_NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"')]*;|[{}@]")
+OLD_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
+OLD_IMPORTANT = re.compile(r"\s*!\s*important\s*$")
+OLD_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
+
+
+@given(st.lists(st.sampled_from(STYLES), max_size=12).map("".join))
+def test_patterns_of_styles_match_as_their_slow_twins(text: str) -> None:
+    """Those take the square of their text."""
+    found, slow = (each.match(text) for each in (styles._LENGTH, OLD_LENGTH))
+    important = OLD_IMPORTANT.search(text.strip())
+    value = (text.strip()[: important.start()] if important else text).strip()
+    words = [word for word in OLD_WORDS.findall(value) if styles.colour_of(word)]
+    plain = not any(mark in text for mark in ("'", '"', "(", ";"))
+
+    assert bool(styles._NOT_SIMPLE.search(text)) == bool(OLD_NOT_SIMPLE.search(text))
+    assert (found and found.groups()) == (slow and slow.groups())
+    assert styles.background_of({"background": (value, False)}) == (words or [""])[0]
+    if plain:
+        assert declared(f"background:{text}").get("background", ("", False)) == (
+            (value, important is not None) if value else ("", False)
+        )
+
+
+@pytest.mark.parametrize(
+    ("rule", "bound"),
+    [
+        (".a{font-size:0}", limits.FEWEST_MATCHES // 100 + 15),
+        (".b%d[x*=a]{font-size:0}", limits.MOST_TESTS),
+        (".b%d{font-size:0}", limits.MOST_RULES),
+    ],
+)
+def test_rules_are_read_up_to_a_bound(rule: str, bound: int) -> None:
+    """Of 100 elements, each of which may be selected by each rule."""
+    page = "<p class=a x=a>b" * 100
+
+    def cut(count: int) -> bool:
+        rules = "".join(rule % i if "%d" in rule else rule for i in range(count))
+        return read_markup(f"<style>{rules}</style>{page}").cut
+
+    assert not cut(bound - 10)
+    assert cut(bound + 10)
+
+
+def test_a_base_that_is_too_long_is_left_out() -> None:
+    """Each link is joined with it."""
+    for length in (10, limits.LONGEST_BASE):
+        markup = f"<base href='http://a.org/{'b' * length}/c'><a href=d>e</a>"
+        link, _ = read_markup(markup).links
+        assert link[0] == (f"http://a.org/{'b' * length}/d" if length == 10 else "d")
 
 
 def test_charsets_that_nobody_has_are_not_kept() -> None:

@@ -124,7 +124,7 @@ def slowly_read(markup: str) -> Markup:
     source, images, forms, flags = searched(markup)
     tree = LexborHTMLParser(source)
     links = _links(tree, others=True)
-    hidden, _ = taken(tree, "\n".join(node.text() for node in tree.css("style")))
+    hidden, _ = taken(tree, "\n".join(node.text() for node in tree.css("style")), len(markup))
     hidden += [node.text() for node in tree.css("head title")]
     tree.strip_tags(["script", "style", "template"])
     text = "" if tree.body is None else tree.body.text(separator="")

@@ -1,0 +1,222 @@
+"""The account of the fields of observations: how often each was used, absent, bad or unknown.
+
+Rule: a `FieldTally` is made where a commit is decoded, and a `FieldAccount` adds them up since the
+process started. Values of declared fields are all counted. Unknown fields are looked for in the
+first observation of each commit and in every 256th after it, because the decoder skips them. Both
+are bounded: the fields by the schema, unknown names and examples here. No prediction depends on
+them, so they are in no journal and no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.base.errors import RecordError
+from consumers.codecs.json import DecodedObservations, JsonObservations
+from consumers.codecs.unused import LONGEST_NAME, BadValue
+from stream.data.rows import Rows
+
+__all__ = ["EVERY", "BadField", "FieldAccount", "FieldTally", "FieldsView", "UnknownField"]
+
+EVERY = 256  # an observation whose unknown fields are looked for
+MOST_UNKNOWN = 100  # names; those that come later are counted together
+LONGEST_EXAMPLE = 60  # characters
+
+
+class BadField(NamedTuple):
+    """How many values of a field did not fit its kind, and why the last one did not."""
+
+    found: int
+    reason: str
+    example: str
+
+
+class UnknownField(NamedTuple):
+    """In how many observations an unknown field was found, and its last value."""
+
+    found: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTally:
+    """The fields of the observations of one commit. Rejected observations do not count.
+
+    Parameters
+    ----------
+    names
+        The declared fields.
+    observations
+        How many there were.
+    used
+        int64: how many had a value of each field.
+    bad
+        Field to how many values did not fit, and the last one.
+    looked
+        In how many observations unknown fields were looked for.
+    unknown
+        Name to how many of these had the field, and its last value.
+    """
+
+    names: tuple[str, ...]
+    observations: int
+    used: NDArray[np.int64]
+    bad: Mapping[str, tuple[int, BadValue]]
+    looked: int
+    unknown: Mapping[str, tuple[int, object]]
+
+    @classmethod
+    def of(
+        cls,
+        decoder: JsonObservations,
+        found: DecodedObservations,
+        value: Callable[[int], Any],
+    ) -> FieldTally:
+        """The tally of decoded observations; `value` returns the bytes of one by its index."""
+        rows, rejected = found.rows, found.rejected
+        names = (*rows.numeric_names, *rows.categorical_names, *rows.text_names)
+        n = len(rows)
+        bad: dict[str, tuple[int, BadValue]] = {}
+        for k, values in found.bad.items():
+            for each in values if k not in rejected else ():
+                bad[each.field] = bad.get(each.field, (0, each))[0] + 1, each
+        looked, unknown = 0, dict[str, tuple[int, object]]()
+        for k in range(0, n, EVERY):
+            if k in rejected:
+                continue
+            looked += 1
+            for name, given in _unknown(decoder, value(k)):
+                unknown[name] = unknown.get(name, (0, given))[0] + 1, given
+        return cls(names, n - len(rejected), _used(rows), bad, looked, unknown)
+
+
+def _used(rows: Rows) -> NDArray[np.int64]:
+    """How many rows have a value in each field."""
+    numbers = rows.numeric
+    used = np.add.reduce(numbers == numbers, axis=0, dtype=np.int64)  # NaN is not equal to itself
+    others = (column.tolist() for cells in (rows.categorical, rows.text) for column in cells.T)
+    return np.array(
+        [*used.tolist(), *(len(rows) - cells.count(None) for cells in others)], np.int64
+    )
+
+
+def _unknown(decoder: JsonObservations, value: Any) -> list[tuple[str, object]]:
+    """The unknown fields of an observation, with their values, within bounds."""
+    try:
+        return decoder.unknown(value)[:MOST_UNKNOWN]
+    except RecordError:  # a row of a message has only the columns that are read
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsView:
+    """A frozen account.
+
+    Parameters
+    ----------
+    names
+        The declared fields.
+    observations
+        How many observations were counted.
+    used
+        Field to how many of them had a value that was used.
+    bad
+        Field to its values that did not fit.
+    looked
+        In how many observations unknown fields were looked for.
+    unknown
+        Unknown field to what was found of it.
+    unnamed
+        How often other unknown fields were found, after the first `MOST_UNKNOWN` names.
+    """
+
+    names: tuple[str, ...]
+    observations: int
+    used: Mapping[str, int]
+    bad: Mapping[str, BadField]
+    looked: int
+    unknown: Mapping[str, UnknownField]
+    unnamed: int
+
+    def missing(self, name: str) -> int:
+        """How many observations had no value in a field."""
+        bad = self.bad[name].found if name in self.bad else 0
+        return self.observations - self.used[name] - bad
+
+
+@dataclass(slots=True)
+class FieldAccount:
+    """Adds up tallies.
+
+    Parameters
+    ----------
+    names
+        The declared fields.
+
+    Examples
+    --------
+    >>> from stream.data.schema import Schema
+    >>> decoder = JsonObservations(Schema.of(amount="numeric"), "id", None)
+    >>> account = FieldAccount(("amount",))
+    >>> values = [b'{"id":1,"amount":2.5}', b'{"id":2,"amuont":2.5}']
+    >>> account.add(FieldTally.of(decoder, decoder.decode([None] * 2, values), values.__getitem__))
+    >>> view = account.view()
+    >>> view.observations, view.used, view.missing("amount"), view.looked
+    (2, {'amount': 1}, 1, 1)
+    """
+
+    names: tuple[str, ...]
+    observations: int = 0
+    looked: int = 0
+    unnamed: int = 0
+    _used: NDArray[np.int64] = field(init=False)
+    _bad: dict[str, BadField] = field(default_factory=dict)
+    _unknown: dict[str, UnknownField] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._used = np.zeros(len(self.names), dtype=np.int64)
+
+    def add(self, tally: FieldTally) -> None:
+        """Add the tally of one more commit."""
+        self.observations += tally.observations
+        self.looked += tally.looked
+        self._used += tally.used
+        for name, (n, last) in tally.bad.items():
+            before = self._bad[name].found if name in self._bad else 0
+            self._bad[name] = BadField(before + n, last.reason, _shown(last.value))
+        for name, (n, value) in tally.unknown.items():
+            short = name[:LONGEST_NAME]
+            if short not in self._unknown and len(self._unknown) >= MOST_UNKNOWN:
+                self.unnamed += n
+                continue
+            found = self._unknown.get(short)
+            self._unknown[short] = UnknownField(n + (found.found if found else 0), _shown(value))
+
+    def view(self) -> FieldsView:
+        """A frozen copy."""
+        return FieldsView(
+            self.names,
+            self.observations,
+            dict(zip(self.names, self._used.tolist(), strict=True)),
+            dict(self._bad),
+            self.looked,
+            dict(self._unknown),
+            self.unnamed,
+        )
+
+
+def _shown(value: object) -> str:
+    """The beginning of a value as JSON."""
+    if isinstance(value, str):
+        value = value[: 2 * LONGEST_EXAMPLE]
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= LONGEST_EXAMPLE else text[: LONGEST_EXAMPLE - 1] + "…"
