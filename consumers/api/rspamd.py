@@ -21,6 +21,7 @@ from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, verdict_word
 from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
+from stream.learner.explain import PRIOR
 
 __all__ = ["REASONS", "checked", "read", "unpacked"]
 
@@ -121,7 +122,7 @@ def checked(config: Config, answerer: Answerer, mail: ReadMail, now: int) -> Rsp
     """
     budget = config.decision.budget
     spam = SPAM if budget is None else budget.label
-    explain = REASONS if answerer.explains else 0
+    explain = REASONS + 1 if answerer.explains else 0  # one of them may be the class shares
     (found,) = answerer.answer(mail.asked, now, explain=explain)
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
@@ -164,11 +165,12 @@ def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) 
 
 
 def _reasons(made: PredictionRecord, spam: str) -> list[str]:
-    """Features with their share of the log-odds of spam."""
+    """Features with their share of the score; evidence is without the class shares."""
     if made.explanation is None or made.prediction is None:
         return []
     sign = 1.0 if named(made.prediction) == spam else -1.0
-    return [f"{name}={sign * share:+.2f}" for name, share in made.explanation.top]
+    kept = [each for each in made.explanation.top if not (made.evidence and each[0] == PRIOR)]
+    return [f"{name}={sign * share:+.2f}" for name, share in kept[:REASONS]]
 
 
 def _log_odds(p: float) -> float:

@@ -109,11 +109,11 @@ def tokens(
     """
     from consumers.timetravel.moment import moment, rebuild_at
     from consumers.timetravel.newest import check_format
-    from stream.linear.strongest import VIEW_NAMES
+    from stream.linear.strongest import views_of
 
     raw = _read(message)
     shown = [View.WORDS, View.FIELDS] if view is None else view
-    views = sorted({VIEW_NAMES.index(name) for name in shown})
+    views = views_of(shown)
     with past(config, shard) as of:
         _check_type(of)
         if raw is None:

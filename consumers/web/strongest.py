@@ -19,7 +19,7 @@ from consumers.shard.views import PublishedPrediction
 from consumers.web.status_feed import StatusFeed
 from stream.decision.risk import named
 from stream.linear.spam import SpamScorer
-from stream.linear.strongest import VIEW_NAMES, StrongFeature, strongest
+from stream.linear.strongest import StrongFeature, strongest, views_of
 
 __all__ = ["EVERY_SECONDS", "FeatureLists", "StrongestFeatures", "features_of"]
 
@@ -30,7 +30,7 @@ COPY_SECONDS = 5.0  # timeout of a copy of the model
 SIDE = 12  # features for each label
 LEAST = 2.0  # weight of the records of a feature; a rarer one is hardly evidence
 LONGEST = 100  # characters of a name
-WORDS, FIELDS = VIEW_NAMES.index("words"), VIEW_NAMES.index("fields")
+VIEWS = views_of(("words", "fields"))
 
 
 class FeatureLists(Struct, frozen=True):
@@ -65,7 +65,7 @@ def features_of(copy: ModelCopy, shown: Sequence[PublishedPrediction]) -> Featur
     seen = decoder.decode([each.key for each in kept], [each.observation for each in kept])
     seen.rows.blank(list(seen.rejected))
     pair = by_name[label], by_name[against]
-    found = strongest(model, seen.rows, SIDE, *pair, views=(WORDS, FIELDS), least=LEAST)
+    found = strongest(model, seen.rows, SIDE, *pair, views=VIEWS, least=LEAST)
     return FeatureLists(
         label[:LONGEST],
         against[:LONGEST],

@@ -46,6 +46,8 @@ FEWEST, MOST = 2**12, 2**22  # places of the table
 TWO = 2  # classes that share a column
 ROOM = 2  # enlarging a table doubles it, and the old one exists until it is copied
 KEY, CELL = 4, 4  # bytes
+# The weight of each view in the sum at the start. How a message was sent counts as one view.
+BEGIN = (1 / 3, 1 / 3, 1 / 3, 1.0, 1 / 9, 1 / 9, 1 / 9)
 NOTES = 2**12  # records whose labels can be taken back exactly
 BY_COLUMN = ("final", "final_squares")
 OF_VIEWS = ("slope", "slope_squares")
@@ -55,7 +57,7 @@ FARTHEST, HEAVY = 1e30, 1e38  # of signed numbers and of the others in a state; 
 
 
 def empty() -> Evidence:
-    """The state before anything is learned: the views of texts share the sum."""
+    """The state before anything is learned."""
     ones: dict[str, Any] = {
         name: np.zeros(1, dtype=np.int64) for name in ("size", "noted", *COUNTS)
     }
@@ -65,7 +67,7 @@ def empty() -> Evidence:
         cell=np.zeros((FEWEST, width(TWO)), dtype=np.float32),
         totals=np.zeros((MEMORIES, TWO)),
         bias=np.zeros((VIEWS, 1)),
-        slope=np.array([1 / 3, 1 / 3, 1 / 3, 1.0]),
+        slope=np.array(BEGIN),
         slope_squares=np.zeros(VIEWS),
         final=np.zeros(1),
         final_squares=np.zeros(1),

@@ -29,6 +29,7 @@ from stream.linear.evidence import FEWEST, MOST
 from stream.linear.explained import ExplainedSteps
 from stream.linear.logistic import NOT_APPLICABLE
 from stream.linear.shown import ShowsEvidence
+from stream.linear.strongest import VIEW_NAMES
 from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
     MOST_CHARACTERS,
@@ -67,8 +68,9 @@ class SpamScorer(ShowsEvidence):
     """A classifier of messages: it adds the log-odds of logistic regressions over several views.
 
     The views of a text are its words, the pairs of its tokens, and its 4-grams of bytes. A fourth
-    view has the other fields. It is meant for two classes, such as spam and ham, in any language;
-    more classes are one against the rest.
+    view has the other fields. Texts named `received`, `headers` or `structure` say how a message
+    was sent, and have three views of their own. It is meant for two classes, such as spam and ham,
+    in any language; more classes are one against the rest.
 
     Parameters
     ----------
@@ -116,7 +118,8 @@ class SpamScorer(ShowsEvidence):
 
     The evidence is Σ weight of the view · z, and nothing known is no evidence. The log-odds are the
     evidence + the log-odds of the class shares + a bias. The weights of the views begin at 1/3,
-    that of *fields* at 1. They and the bias are learned by the log loss, which calibrates it.
+    that of *fields* at 1, and those of how a message was sent at 1/9, together as one view. They
+    and the bias are learned by the log loss, which calibrates it.
 
     A label of a probability p below 0.01 by the evidence teaches p / 0.01 of what it says, at least
     0.02 of it: wrong labels move little. Where s of the newest labels contradicted the evidence
@@ -195,8 +198,7 @@ class SpamScorer(ShowsEvidence):
 
     @property
     def view_weights(self) -> dict[str, float]:
-        names = ("words", "4-grams", "pairs", "fields")
-        return dict(zip(names, self._tables.slope.tolist(), strict=True))
+        return dict(zip(VIEW_NAMES, self._tables.slope.tolist(), strict=True))
 
     def prepare(self, rows: Rows) -> Rows:
         """Truncate texts, since they wait for their label as they are. Pure."""

@@ -16,9 +16,10 @@ from stream.data.rows import Rows
 from stream.data.schema import Label
 from stream.text.features import VIEWS, Named, features, named_features
 
-__all__ = ["VIEW_NAMES", "StrongFeature", "Strongest", "strongest"]
+__all__ = ["VIEW_NAMES", "StrongFeature", "Strongest", "strongest", "views_of"]
 
-VIEW_NAMES = ("words", "4-grams", "pairs", "fields")
+# The last three are those of texts that say how a message was sent.
+VIEW_NAMES = ("words", "4-grams", "pairs", "fields", "sent words", "sent 4-grams", "sent pairs")
 TOGETHER = 2**18  # characters whose features are computed in one call
 
 
@@ -134,6 +135,17 @@ def strongest(
         for sign in (1.0, -1.0)
     )
     return Strongest(towards, against_, seen.size)
+
+
+def views_of(kinds: Collection[str]) -> list[int]:
+    """The views of these kinds of features, also of texts that say how a message was sent.
+
+    Examples
+    --------
+    >>> views_of(["words", "fields"])
+    [0, 3, 4]
+    """
+    return [i for i, name in enumerate(VIEW_NAMES) if name.removeprefix("sent ") in kinds]
 
 
 def _pieces(rows: Rows) -> Iterator[tuple[int, int]]:

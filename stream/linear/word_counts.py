@@ -14,7 +14,8 @@ from stream.data.block import Rows
 from stream.data.parameters import number
 from stream.data.schema import Label
 from stream.errors import SchemaError
-from stream.text.features import VIEWS, features
+from stream.text._kernels.features import SENT, VIEWS, WORDS
+from stream.text.features import features
 
 __all__ = ["CountedWords", "WordCount", "counted_words"]
 
@@ -61,9 +62,10 @@ def counted_words(
         left_out += len(some) - len(words)
         rows = Rows.from_dicts([{one.field: one.word} for one in words], strings="text")
         found = features(rows, np.arange(len(words)))
-        begin, end = found.start[:-1:VIEWS], found.start[1::VIEWS]
-        of_word = np.repeat(np.arange(len(words)), end - begin)
-        at = np.arange(of_word.size) - np.repeat(np.cumsum(end - begin) - end, end - begin)
+        sizes = np.diff(found.start)
+        view = np.repeat(np.tile(np.arange(VIEWS), len(words)), sizes)
+        at = np.flatnonzero(view % SENT == WORDS)
+        of_word = np.repeat(np.repeat(np.arange(len(words)), VIEWS), sizes)[at]
         table = np.zeros((len(words), records.size))
         for i, one in enumerate(words):
             for label, n in one.records.items():

@@ -36,6 +36,7 @@ from stream.text._kernels.features import (
     NEXT,
     NEXT_BUT_ONE,
     PAIRS,
+    SENT,
     SHAPE,
     SIGN,
     SPACE,
@@ -73,6 +74,9 @@ MOST_CHARACTERS = 2**15  # of each text
 SPACES, UNSEEN_CHARACTERS = "(space)", "(invisible characters)"
 MASK = 2**64 - 1
 TOGETHER = 2**18  # characters whose features are computed in one call
+# Texts of a mail that say how it was sent. They say one thing in many words, and another thing in
+# another archive, so they have views of their own, whose weights begin low.
+SENT_FIELDS = frozenset({"received", "headers", "structure"})
 NOTHING, NOBODY = np.zeros(0, dtype=np.uint32), np.zeros(2, dtype=np.int64)  # other fields
 
 
@@ -122,7 +126,18 @@ def key_of(h: int, salt: int) -> int:
 def salts(name: str) -> tuple[int, ...]:
     """What distinguishes the features of a field, for each view."""
     h = hash_of(name)
-    return tuple(mixed(mixed(h, view), GOLDEN) for view in range(VIEWS))
+    return tuple(mixed(mixed(h, view), GOLDEN) for view in range(SENT))
+
+
+def shift_of(name: str) -> int:
+    """What is added to the views of a text field.
+
+    Examples
+    --------
+    >>> shift_of("text"), shift_of("headers")
+    (0, 4)
+    """
+    return SENT if name in SENT_FIELDS else 0
 
 
 def hash_of(text: str) -> int:
@@ -137,14 +152,16 @@ class Texts(NamedTuple):
     """The texts and other fields of some rows, for kernels.
 
     code int32 (characters,): the code points of all texts; end int64 (t,): the end of each text.
-    salt uint64 (t, VIEWS): of its field. Row r has the texts of_row[r] … of_row[r + 1] - 1, int64
-    (rows + 1,), and the keys other[others[r]] … other[others[r + 1] - 1], uint32 and int64
-    (rows + 1,), of its other fields. most: characters of a row at most. room: features at most.
+    salt uint64 (t, SENT): of its field. shift int64 (t,): added to its views. Row r has the texts
+    of_row[r] … of_row[r + 1] - 1, int64 (rows + 1,), and the keys other[others[r]] …
+    other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its other fields. most: characters of
+    a row at most. room: features at most.
     """
 
     code: NDArray[np.int32]
     end: NDArray[np.int64]
     salt: NDArray[np.uint64]
+    shift: NDArray[np.int64]
     of_row: NDArray[np.int64]
     other: NDArray[np.uint32]
     others: NDArray[np.int64]
@@ -163,7 +180,7 @@ class TextSources(NamedTuple):
 
 def read(rows: Rows, used: NDArray[np.int64]) -> tuple[Texts, TextSources]:
     """The texts and other fields of the rows at `used`; O(characters + fields)."""
-    n, (place, salts_of) = used.size, _texts_of(tuple(rows.text_names))
+    n, (place, salts_of, shifts) = used.size, _texts_of(tuple(rows.text_names))
     if n == 1:  # a call with one record, of which each step counts
         cells = rows.text[used[0]][place].tolist()
     else:
@@ -183,7 +200,8 @@ def read(rows: Rows, used: NDArray[np.int64]) -> tuple[Texts, TextSources]:
     other, others, names = _of_fields(rows, used)
     room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts) + other.size
     code = np.frombuffer(whole, dtype="<i4")
-    read = Texts(code, np.cumsum(size), salts_of[column], of_row, other, others, most, room)
+    of_texts = np.cumsum(size), salts_of[column], shifts[column]
+    read = Texts(code, *of_texts, of_row, other, others, most, room)
     return read, TextSources(place[column], texts, names)
 
 
@@ -194,17 +212,17 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
     --------
     >>> rows = Rows.from_dicts([{"text": "free money"}], strings="text")
     >>> features(rows, np.zeros(1, dtype=np.int64)).start.tolist()
-    [0, 2, 12, 17, 17]
+    [0, 2, 12, 17, 17, 17, 17, 17]
     """
     return features_in(read(rows, used)[0])
 
 
 def features_in(texts: Texts) -> Features:
     """The features of each row of `texts`."""
-    code, end, salt, of_row, other, others, most, room = texts
+    code, end, salt, shift, of_row, other, others, most, room = texts
     key = np.empty(room + 1, dtype=np.uint32)
     start = np.zeros((of_row.size - 1) * VIEWS + 1, dtype=np.int64)
-    kernels.features(code, end, salt, of_row, other, others, characters(), most, key, start)
+    kernels.features(code, end, salt, shift, of_row, other, others, characters(), most, key, start)
     return Features(key[: start[-1]], start)
 
 
@@ -265,7 +283,7 @@ def of_texts(x: Mapping[Any, Any]) -> tuple[Features, int] | None:
     --------
     >>> found, cut = of_texts({"text": "free money"})
     >>> found.start.tolist(), cut, of_texts({"n": 1})
-    ([0, 2, 12, 17, 17], 0, None)
+    ([0, 2, 12, 17, 17, 17, 17, 17], 0, None)
     """
     if type(x) is not dict or not x:
         return None
@@ -279,18 +297,22 @@ def of_texts(x: Mapping[Any, Any]) -> tuple[Features, int] | None:
     code = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<i4")
     end = np.array([*accumulate(size)], dtype=np.int64)
     of_row = np.array((0, len(size)), dtype=np.int64)
-    salt = _texts_of(names)[1]
-    read = Texts(code, end, salt, of_row, NOTHING, NOBODY, sum(size), room)
+    _, salt, shift = _texts_of(names)
+    read = Texts(code, end, salt, shift, of_row, NOTHING, NOBODY, sum(size), room)
     cut = sum(n == MOST_CHARACTERS < len(x[name]) for n, name in zip(size, names, strict=True))
     return features_in(read), cut
 
 
 @lru_cache(maxsize=256)
-def _texts_of(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """The places of text columns in the order of their names, and their salts, (n, VIEWS)."""
+def _texts_of(
+    names: tuple[str, ...],
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+    """The places of text columns in the order of their names, their salts, (n, SENT), and what is
+    added to their views."""
     place = sorted(range(len(names)), key=names.__getitem__)
-    salt = np.array([salts(names[k]) for k in place], dtype=np.uint64).reshape(-1, VIEWS)
-    return np.array(place, dtype=np.int64), salt
+    salt = np.array([salts(names[k]) for k in place], dtype=np.uint64).reshape(-1, SENT)
+    shift = np.array([shift_of(names[k]) for k in place], dtype=np.int64)
+    return np.array(place, dtype=np.int64), salt, shift
 
 
 def _of_fields(
@@ -470,7 +492,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
     """Words and pairs of tokens of a text."""
-    words, pairs = salts(name)[WORDS], salts(name)[PAIRS]
+    words, pairs, shift = salts(name)[WORDS], salts(name)[PAIRS], shift_of(name)
     joined: list[_Token] = []
     before: list[tuple[int, _Token | None]] = [(START, None)]
     for i, token in enumerate(tokens):
@@ -482,7 +504,7 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
             starts.append(INVISIBLE)
         for start in starts:
             key, written = key_of(token.hash(start), words), token.written(start)
-            yield Named(WORDS, key, name, spelled, written, (token.place,))
+            yield Named(shift + WORDS, key, name, spelled, written, (token.place,))
         if size == 1 and token.count(LATIN):
             joined.append(token)
         elif token.kind != SIGN or size > 1:
@@ -491,7 +513,8 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
         if i >= MOST_PAIRED:
             continue
         h = token.hash(starts[bool(digits)])
-        yield Named(PAIRS, key_of(h, pairs), name, spelled, _in_pair(token), (token.place,))
+        key = key_of(h, pairs)
+        yield Named(shift + PAIRS, key, name, spelled, _in_pair(token), (token.place,))
         for distance, (other, first) in zip((NEXT, NEXT_BUT_ONE), before[::-1], strict=False):
             key = key_of(mixed(mixed(other, distance), h), pairs)
             yield _pair(key, name, first, token, distance)
@@ -499,7 +522,7 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
     yield from _joined(name, joined)
     if any((_entry(c) >> 40) & HIDDEN for c in text):
         what = UNSEEN_CHARACTERS
-        yield Named(WORDS, key_of(INVISIBLE, words), name, what, what, ())
+        yield Named(shift + WORDS, key_of(INVISIBLE, words), name, what, what, ())
 
 
 def _in_pair(token: _Token) -> str:
@@ -509,12 +532,12 @@ def _in_pair(token: _Token) -> str:
 
 def _pair(key: int, name: str, first: _Token | None, token: _Token, distance: int) -> Named:
     """Two tokens; `first` is None at the start of the text."""
-    before = "(start)" if first is None else _in_pair(first)
+    view, before = shift_of(name) + PAIRS, "(start)" if first is None else _in_pair(first)
     written = f"{before} {'… ' * (distance == NEXT_BUT_ONE)}{_in_pair(token)}"
     if first is None:
-        return Named(PAIRS, key, name, token.spelled(TOKEN), written, (token.place,))
+        return Named(view, key, name, token.spelled(TOKEN), written, (token.place,))
     span = f"{first.spelled(TOKEN)} {token.spelled(TOKEN)}"
-    return Named(PAIRS, key, name, span, written, (first.place, token.place))
+    return Named(view, key, name, span, written, (first.place, token.place))
 
 
 def _joined(name: str, letters: list[_Token]) -> Iterator[Named]:
@@ -525,12 +548,13 @@ def _joined(name: str, letters: list[_Token]) -> Iterator[Named]:
         for c in spelled:
             h = mixed(h, ord(c))
         places = tuple(token.place for token in letters)
-        yield Named(WORDS, key_of(h, salts(name)[WORDS]), name, spelled, spelled, places)
+        key = key_of(h, salts(name)[WORDS])
+        yield Named(shift_of(name) + WORDS, key, name, spelled, spelled, places)
 
 
 def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
     """The 4-grams of a text, each with the word in which it begins."""
-    salt = salts(name)[GRAMS]
+    salt, view = salts(name)[GRAMS], shift_of(name) + GRAMS
     window, done, begins = 0, 0, []
     of_character: list[_Token | None] = [None] * len(text)
     for token in tokens:
@@ -551,7 +575,7 @@ def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
             span = SPACES if word is None else word.spelled(TOKEN)
             written = window.to_bytes(4, "big").lstrip(b"\0").decode("utf-8", "backslashreplace")
             places = () if word is None else (word.place,)
-            yield Named(GRAMS, key_of(window, salt), name, span, f"‹{written}›", places)
+            yield Named(view, key_of(window, salt), name, span, f"‹{written}›", places)
 
 
 def sizes(rows: Rows) -> NDArray[np.int64]:

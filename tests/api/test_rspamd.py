@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from consumers.api.api import SHORT
+from consumers.api.rspamd import REASONS
 from consumers.base.records import Outgoing
 from consumers.codecs import mail_field
 from consumers.mail.document import mail_document
@@ -135,6 +136,9 @@ def test_score_is_the_evidence_where_the_learner_knows_it(tmp_path: Path) -> Non
             assert made["score"] == pytest.approx(odds, abs=1e-4)
             assert (made["score"] >= made["required_score"]) == spam
             assert header.endswith(f" evidence={odds:+.2f}")
+            options = next(iter(made["symbols"].values()))["options"]
+            assert len(options) == REASONS
+            assert not any(option.startswith("(prior)") for option in options)
         assert ask(service, b"\n\n").json()["score"] == 0.0
 
 

@@ -13,7 +13,7 @@ from stream.data.schema import Label
 from stream.text.features import named_features
 
 Feature = tuple[int, int]  # view and key
-VIEWS = range(4)
+VIEWS = range(7)
 MEMORIES = SLOW, FAST = range(2)
 NOBODY = "(not yet known)"
 
@@ -38,8 +38,8 @@ class SlowSpamScorer:
     squares: dict[tuple[int, Feature, Label], float] = field(default_factory=dict)
     bias: dict[tuple[int, Label], float] = field(default_factory=dict)
     final: dict[Label, tuple[float, float]] = field(default_factory=dict)
-    slope: list[float] = field(default_factory=lambda: [1 / 3, 1 / 3, 1 / 3, 1.0])
-    slope_squares: list[float] = field(default_factory=lambda: [0.0] * 4)
+    slope: list[float] = field(default_factory=lambda: [1 / 3] * 3 + [1.0] + [1 / 9] * 3)
+    slope_squares: list[float] = field(default_factory=lambda: [0.0] * 7)
     surprise: list[float] = field(default_factory=lambda: [0.0, 0.0])
     losses: list[float] = field(default_factory=lambda: [0.0, 0.0])
 

@@ -19,7 +19,8 @@ TABLE = 0x20000  # code points with an entry; those beyond are ideographs
 TOKEN, SHAPE, CASED, INVISIBLE, START = 11, 13, 17, 19, 23
 NEXT, NEXT_BUT_ONE = 29, 31  # the distance of the tokens of a pair
 WORDS, GRAMS, PAIRS, FIELDS = 0, 1, 2, 3  # views
-VIEWS = 4
+SENT = 4  # added to the view of a text that says how a message was sent
+VIEWS = 7
 MOST_BYTES = 1000  # of which 4-grams are taken, in each text
 MOST_PAIRED = 400  # tokens of which pairs are taken, in each text
 LETTERS = 4  # so many single letters in a row are read as one word too: "v i a g r a"
@@ -141,7 +142,7 @@ def scan(
     """Write the words of a text to key[at:], and its tokens and pairs of tokens to pair[n:].
 
     The start of the text is a token of pairs. code int32: its characters are code[first:last].
-    table: `characters()`. salt uint64 (VIEWS,).
+    table: `characters()`. salt uint64 (SENT,).
     key, pair uint32: room for 4 a character, and 3. Returns the ends of both.
     """
     before, before_that, joined = uint64(START), uint64(0), uint64(0)
@@ -249,6 +250,7 @@ def features(
     code: Any,
     end: Any,
     salt: Any,
+    shift: Any,
     texts: Any,
     other: Any,
     others: Any,
@@ -260,10 +262,11 @@ def features(
     """The keys of each row, each once in a view, in the order in which they occur.
 
     code int32 (n,): the code points of all texts; end int64 (t,): the end of each text. salt uint64
-    (t, VIEWS): of its field. Row r has the texts texts[r] … texts[r + 1] - 1, int64 (rows + 1,),
-    and the keys other[others[r]] … other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its
-    other fields. table: `characters()`. most: characters of a row at most. key uint32: room for all
-    keys. start int64 (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
+    (t, SENT): of its field. shift int64 (t,): SENT or 0, added to its views. Row r has the texts
+    texts[r] … texts[r + 1] - 1, int64 (rows + 1,), and the keys other[others[r]] …
+    other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its other fields. table:
+    `characters()`. most: characters of a row at most. key uint32: room for all keys. start int64
+    (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
     """
     pair = empty(3 * most + 1, uint32)
     widest = 4 * most  # keys in a view of texts at most
@@ -273,24 +276,28 @@ def features(
     at = 0
     start[0] = 0
     for r in range(texts.shape[0] - 1):
-        begin, n = at, 0
-        for t in range(texts[r], texts[r + 1]):
-            first = end[t - 1] if t > 0 else 0
-            at, n = scan(code, first, end[t], table, salt[t], key, at, pair, n)
-        at = once(key, begin, at, seen)
-        start[r * VIEWS + 1] = begin = at
-        for t in range(texts[r], texts[r + 1]):
-            first = end[t - 1] if t > 0 else 0
-            at = grams(code, first, end[t], table, salt[t, GRAMS], key, at)
-        at = once(key, begin, at, seen)
-        start[r * VIEWS + 2] = begin = at
-        for k in range(n):
-            key[at] = pair[k]
-            at += 1
-        at = once(key, begin, at, seen)
-        start[r * VIEWS + 3] = begin = at
-        for k in range(others[r], others[r + 1]):
-            key[at] = other[k]
-            at += 1
-        at = once(key, begin, at, seen)
-        start[r * VIEWS + 4] = at
+        for group in range(0, VIEWS, SENT):
+            begin, n, of = at, 0, r * VIEWS + group
+            for t in range(texts[r], texts[r + 1]):
+                if shift[t] == group:
+                    first = end[t - 1] if t > 0 else 0
+                    at, n = scan(code, first, end[t], table, salt[t], key, at, pair, n)
+            at = once(key, begin, at, seen)
+            start[of + GRAMS] = begin = at
+            for t in range(texts[r], texts[r + 1]):
+                if shift[t] == group:
+                    first = end[t - 1] if t > 0 else 0
+                    at = grams(code, first, end[t], table, salt[t, GRAMS], key, at)
+            at = once(key, begin, at, seen)
+            start[of + PAIRS] = begin = at
+            for k in range(n):
+                key[at] = pair[k]
+                at += 1
+            at = once(key, begin, at, seen)
+            start[of + FIELDS] = begin = at
+            if group == 0:
+                for k in range(others[r], others[r + 1]):
+                    key[at] = other[k]
+                    at += 1
+                at = once(key, begin, at, seen)
+                start[of + SENT] = at

@@ -218,6 +218,7 @@ def occurrences(texts: Any, group: Any, r: int, table: Any, tokens_of: Any, out:
     for t in range(texts.of_row[r], texts.of_row[r + 1]):
         first, last, salt = (texts.end[t - 1] if t > 0 else 0), texts.end[t], texts.salt[t]
         count = tokens(texts.code, first, last, table, tokens_of[0], tokens_of[1])
+        begin, shift = n, texts.shift[t]
         n = words(texts.code, t, first, count, table, salt, tokens_of, out, n)
         for i in range(first, last):
             if (entry_of(texts.code[uint64(i)], table) >> 40) & HIDDEN:
@@ -226,6 +227,8 @@ def occurrences(texts: Any, group: Any, r: int, table: Any, tokens_of: Any, out:
                 n = note(WORDS, unseen, mixed(uint64(INVISIBLE), salt[WORDS]), found, n)
                 break
         n = grams(texts.code, t, first, last, count, table, salt, tokens_of, out, n)
+        for i in range(begin, n):
+            found[0][uint64(i)] += uint64(shift) << uint64(32)
     for k in range(texts.others[r], texts.others[r + 1]):
         put(place, n, k, OTHER, 0, 0, 0, 0)
         n = note(FIELDS, texts.other[k], group[k], found, n)

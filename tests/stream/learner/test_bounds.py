@@ -48,7 +48,7 @@ def checked(program: str) -> str:
 
 def test_short_text_beside_many_numbers_stays_in_its_memory() -> None:
     """The scratch was sized by the text, and its heap was overwritten by the numbers."""
-    assert checked(SHORT_TEXT) == "0 1 3 5 1405\n"
+    assert checked(SHORT_TEXT) == "0 1 3 5 1405 1405 1405 1405\n"
 
 
 def test_nothing_is_read_of_classes_before_the_first_label() -> None:

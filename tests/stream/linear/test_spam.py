@@ -32,6 +32,7 @@ def messages(n: int, classes: int, seed: int = 1) -> list[tuple[dict, str, float
         }
         if rng.random() < 0.5:
             x["subject"] = rng.choice(WORDS)
+            x["headers"] = " ".join(found[:2])  # a view of its own
         out.append((x, CLASSES[c], rng.choice([1.0, 1.0, 2.0, 0.5])))
     return out
 

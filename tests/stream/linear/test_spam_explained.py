@@ -39,7 +39,8 @@ def record(rng: random.Random) -> dict[str, Any]:
             return "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 50)))
         return " ".join(rng.choice(WORDS) for _ in range(rng.randint(0, 9)))
 
-    return {"subject": text(), "body": text(), "n": rng.choice([None, 3.0, 0.0]), "kind": True}
+    texts = {name: text() for name in ("subject", "body", "headers")}
+    return {**texts, "n": rng.choice([None, 3.0, 0.0]), "kind": True}
 
 
 def rows_of(xs: list[dict[str, Any]]) -> Rows:

@@ -141,3 +141,13 @@ def test_wrong_counts_change_nothing(counts, records, error) -> None:
     with pytest.raises(error):
         model.learn_counts(counts, records)
     assert model.fingerprint() == before
+
+
+def test_words_of_how_a_mail_was_sent_are_counted_in_their_own_view() -> None:
+    """bogofilter has those of `Received` headers."""
+    model = SpamScorer()
+    words = [WordCount("received", "dynamic", {"spam": 8}), WordCount("text", "hi", {"ham": 8})]
+
+    assert model.learn_counts(words, {"spam": 10, "ham": 10})["learned"] == 2
+    assert model.predict_proba_one({"received": "dynamic"})["spam"] > 0.55
+    assert model.predict_proba_one({"text": "hi"})["spam"] < 0.45

@@ -53,7 +53,10 @@ def defined(rows: Rows, i: int) -> list[list[int]]:
 @given(st.lists(st.tuples(texts, texts, st.floats(-1e9, 1e9)), min_size=1, max_size=4))
 def test_compiled_features_are_those_of_the_definition(given_rows) -> None:
     """Of every script, of broken text, of several fields and rows, in their order."""
-    xs = [{"subject": a, "body": b, "n": n, "kind": n > 0} for a, b, n in given_rows]
+    xs = [
+        {"headers": b, "subject": a, "body": b, "n": n, "received": a, "kind": n > 0}
+        for a, b, n in given_rows
+    ]
     rows = Rows.from_dicts(xs, strings="text", truths="categorical")
 
     for i in range(len(rows)):
