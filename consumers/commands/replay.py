@@ -140,13 +140,8 @@ def replay(
     from consumers.config import load
 
     if from_journal:
-        if report is not None:
-            raise ConfigError(
-                "--report draws how the scores of a file change from record to record; --journal "
-                "replays a model without these points: give FILE, or print the scores by --json"
-            )
         given = (files, label, reporter, delay, time_field, types, limit, compare, verify)
-        _check_alone(*given, file_format, sep, encoding, quote, columns, decimal)
+        _check_alone(report, *given, file_format, sep, encoding, quote, columns, decimal)
         results = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
@@ -160,10 +155,15 @@ def replay(
     _show(results, as_json, details)
 
 
-def _check_alone(*given: object) -> None:
+def _check_alone(report: Path | None, *given: object) -> None:
     """Refuse options of a file where the journal is replayed."""
     from consumers.base.errors import ConfigError
 
+    if report is not None:
+        raise ConfigError(
+            "--report draws how the scores of a file change from record to record; --journal "
+            "replays a model without these points: give FILE, or print the scores by --json"
+        )
     if any(given):
         raise ConfigError(
             "--journal replays what the service consumed; remove FILE and its options, --compare "

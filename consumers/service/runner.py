@@ -285,6 +285,8 @@ class Runner:
                 self._warm, self._inputs = lambda: live, ()
             elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
+                if why == "drained":
+                    self._event_logger.unread(hidden(self._log, owner, live.shard.positions))
                 view = self._guesses.looked(self._view, now=True)
                 self._event_logger.ended(why, live.position, view)
             return grown
@@ -416,8 +418,6 @@ class Runner:
             self._ownership.idle = batch is None
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
-                    found_hidden = hidden(self._log, live.shard.positions, ends, until)
-                    self._event_logger.unread(uncommitted | found_hidden)
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,9 +15,6 @@ from consumers.base.records import Batch, Partition, Record
 from consumers.codecs.json import DecodedObservations
 from consumers.shard.views import FieldCheck
 from stream.join.events import Integers
-
-if TYPE_CHECKING:
-    from consumers.shard.outcome import ShardSpec
 
 __all__ = [
     "NOTHING",
@@ -140,14 +137,14 @@ def without_ignored(
     rejected: dict[int, RecordError],
     values: Sequence[object],
     counts: Counter[str],
-    spec: ShardSpec,
+    tombstones: bool,
 ) -> dict[int, RecordError]:
-    """The rejected records that are dead letters; the others are counted as ignored."""
+    """The rejected records that are dead letters; the others are counted as ignored. `tombstones`:
+    whether records without a value are ignored."""
     kept = {
         i: error
         for i, error in rejected.items()
-        if not isinstance(error, IgnoredRecordError)
-        and not (spec.skip_tombstones and values[i] is None)
+        if not isinstance(error, IgnoredRecordError) and not (tombstones and values[i] is None)
     }
     counts.update(Counter(ignored=len(rejected) - len(kept)) + Counter())  # if not 0
     return kept
