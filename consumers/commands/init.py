@@ -228,7 +228,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     origin = replace(origin, waiting=None if late is None else _waiting(late))
     text = toml(origin, fields, choice, found.fields, missing)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
-    _explain(source, records, fields, label, labels, choice, about_id)
+    _explain(source, looked.records, len(records), fields, label, labels, choice, about_id)
     if late is not None and late.delays:
         typer.echo(_about_delays(late, origin.waiting))
     time_field = _time(records, label, origin) if file else None
@@ -480,13 +480,14 @@ def _origin(
 def _explain(
     source: str,
     records: Records,
+    sampled: int,
     fields: Sequence[InferredField],
     label: str | None,
     labels: str | None,
     choice: ModelChoice,
     about_id: str | None,
 ) -> None:
-    typer.echo(f"{source}: {counted(len(records), 'record')} sampled")
+    typer.echo(f"{source}: {counted(sampled, 'record')} sampled")
     width = max(len(field.name) for field in fields)
     for field in fields:
         typer.echo(f"  {field.name:<{width}}  {field.kind or 'left out':<11}  {field.about}")

@@ -169,7 +169,7 @@ def produce(
     source = opened(place, file_format, sep, encoding, quote, columns, decimal)
     kinds = types_of(types or [], source)
     settings = _settings(config) if transport is None else None
-    read = settings.input if settings else None
+    read = None if settings is None else settings.input
     who = _reporter(settings, reporter)
     alone = _alone(read, topic, label_topic, label, id_field, who)
     beside = (label, who if reporter else None) if alone is None else (None, None)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from consumers.base.counts import counted
 from consumers.base.fields import MISSING, field_of, is_missing
 from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
+from consumers.offline.renamed import renamed
+from consumers.offline.suspicious import known_later, names_or_dates
 from stream.data.schema import Kind
 from stream.decision.risk import named
 
@@ -105,6 +107,7 @@ def pitfalls(
         return Pitfalls()
     y, classes = _coded(y for _, y in kept)
     about, in_order = _of_labels(y, len(classes), label)
+    about += renamed(y, [named(each) for each in classes], label) if in_order else []
     if len(kept) < LEAST:
         return Pitfalls(about, in_order=in_order)
     found: dict[str, str] = {}
@@ -118,7 +121,7 @@ def pitfalls(
             texts = (isinstance(v, str) and is_missing(v, missing) for v in values)
             values = [None if gone else v for v, gone in zip(values, texts, strict=True)]
         groups = _values(each.kind, values)
-        if (why := _of_field(each.kind, values, y, where, groups)) is not None:
+        if (why := _of_field(each.name, each.kind, values, y, where, groups)) is not None:
             found[each.name] = why
         elif (
             groups is not None
@@ -166,6 +169,7 @@ def _of_labels(y: Codes, k: int, label: str) -> tuple[list[str], bool]:
 
 
 def _of_field(
+    name: str,
     kind: Kind | None,
     values: Sequence[Any],
     y: Codes,
@@ -191,7 +195,11 @@ def _of_field(
                 f"alone predicts {share:.1%} of the labels: is it known before the label? if not, "
                 "remove it"
             )
-    return _like_an_id(kind, [v for v, here in zip(values, there, strict=True) if here])
+    if kind == "numeric" and (why := known_later(name, values, y)) is not None:
+        return why
+    present = [v for v, here in zip(values, there, strict=True) if here]
+    found = _like_an_id(kind, present)
+    return names_or_dates(name, present) if found is None and kind == "numeric" else found
 
 
 def _of_presence(there: NDArray[np.bool_], y: Codes, named_class: Sequence[str]) -> str | None:

@@ -281,28 +281,18 @@ class Ownership:
 
 
 def hidden(
-    log: Log,
-    positions: Mapping[Partition, int],
-    ends: Mapping[Partition, int],
-    until: Mapping[Partition, int],
+    log: Log, owner: Owner, positions: Mapping[Partition, int]
 ) -> dict[Partition, Uncommitted]:
-    """The records that open transactions kept from a drain.
+    """The records of each input that open transactions keep from a drain.
 
-    Parameters
-    ----------
-    positions, ends
-        The next offset of each input, and its newest known end, which counts such records.
-    until
-        The ends of the committed records when the drain began. Those committed since are no part of
-        it.
+    The end that an owner knows counts them, and the end of the committed records does not.
+    `positions` are the next offsets of the inputs.
     """
+    ends = owner.ends()
     behind = [p for p, end in ends.items() if end > positions.get(p, 0)]
     stable = log.end_offsets(behind) if behind else {}
-    return {
-        partition: Uncommitted(at, ends[partition] - at, 0.0)
-        for partition, at in stable.items()
-        if at <= until.get(partition, 0) and at < ends[partition]
-    }
+    found = {p: Uncommitted(at, ends[p] - at, 0.0) for p, at in stable.items() if at < ends[p]}
+    return {**found, **owner.uncommitted()}
 
 
 def reached(

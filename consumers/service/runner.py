@@ -290,6 +290,8 @@ class Runner:
                 self._warm, self._inputs = lambda: live, ()
             elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
+                if why == "drained":
+                    self._event_logger.unread(hidden(self._log, owner, live.shard.positions))
                 view = self._added.with_view(self._view, now=True)
                 self._event_logger.ended(why, live.position, view)
             return grown
@@ -419,8 +421,7 @@ class Runner:
             self._show(live, found, ends, uncommitted)
             self._ownership.idle = batch is None
             if batch is None:
-                if until is not None and reached(at := live.shard.positions, until, ends):
-                    self._event_logger.unread(uncommitted | hidden(self._log, at, ends, until))
+                if until is not None and reached(live.shard.positions, until, ends):
                     break
                 if due(live, writer.busy):
                     self._snapshot(live, writer)

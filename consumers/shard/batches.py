@@ -21,7 +21,7 @@ from consumers.codecs.account import FieldTally
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.unused import Note, bounded
-from consumers.shard.spec import OutputShape, ShardSpec
+from consumers.shard.spec import OutputShape
 from stream.data.schema import Label
 from stream.evaluate.quality import Quality
 from stream.evaluate.result import Result, joined
@@ -229,14 +229,14 @@ def without_ignored(
     rejected: dict[int, RecordError],
     values: Sequence[object],
     counts: Counter[str],
-    spec: ShardSpec,
+    tombstones: bool,
 ) -> dict[int, RecordError]:
-    """The rejected records that are dead letters; the others are counted as ignored."""
+    """The rejected records that are dead letters; the others are counted as ignored. `tombstones`:
+    whether records without a value are ignored."""
     kept = {
         i: error
         for i, error in rejected.items()
-        if not isinstance(error, IgnoredRecordError)
-        and not (spec.config.input.tombstones == "skip" and values[i] is None)
+        if not isinstance(error, IgnoredRecordError) and not (tombstones and values[i] is None)
     }
     counts.update(Counter(ignored=len(rejected) - len(kept)) + Counter())  # if not 0
     return kept

@@ -376,7 +376,7 @@ class Shard:
         for the learner, and all as decoded), and the errors of the others."""
         usable = np.ones(len(batch), dtype=np.bool_)
         usable[list(passed)] = False
-        keys, values = batch.keys, batch.values
+        keys, values, skip = batch.keys, batch.values, self.spec.config.input.tombstones == "skip"
         places = [np.flatnonzero(usable & chosen) for chosen in (~is_label, is_label)]
         observed, labels = (each.tolist() for each in places)
         if isinstance(values, ColumnRecords) and not passed:
@@ -392,7 +392,7 @@ class Shard:
         rejected = passed | {observed[k]: e for k, e in x.rejected.items()}
         rejected |= {labels[k]: e for k, e in y.rejected.items()}
         events, at = in_order(times, (places[0], x), (places[1], y), rejected)
-        return events, at, (rows, x), without_ignored(rejected, values, self._counts, self.spec)
+        return events, at, (rows, x), without_ignored(rejected, values, self._counts, skip)
 
     def _count(
         self,

@@ -268,7 +268,7 @@ def test_one_class_in_the_sample_is_warned_of(capsys: pytest.CaptureFixture[str]
 
     out = capsys.readouterr().out
     assert "warning: only one class in the first 600 records; is it sorted by class?" in out
-    assert "label y: 1 class: a 500" in out
+    assert "label y: 1 class: a 600" in out
     assert load(Path("p.toml")).input.labels == "p-labels"
 
 

@@ -243,11 +243,15 @@ class CsvReader:
                     f"{self._file}: the header has column {shortened(twice)!r} twice, and it is "
                     "the id or the label; give one of them another name"
                 )
+        if len(seen) == sum(seen.values()):
+            return header
         names: list[str] = []
+        taken, numbers = set(seen), Counter[str]()
         for name in header:
-            if name and name in names:
-                free = (f"{name}_{n}" for n in count(2))
-                other = next(each for each in free if each not in names and each not in seen)
+            numbers[name] += 1
+            if name and numbers[name] > 1:
+                other = next(e for n in count(numbers[name]) if (e := f"{name}_{n}") not in taken)
+                taken.add(other)
                 wanted.say(
                     f"{self._file}: the header has column {shortened(name)!r} again: it is read as "
                     f"{shortened(other)!r}"

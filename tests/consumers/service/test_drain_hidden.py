@@ -12,33 +12,42 @@ HERE = Partition("orders", 0)
 
 
 class Ends:
-    """A log that knows the ends of committed records."""
+    """A log that knows the ends of committed records, and an owner that knows other ends."""
 
-    def __init__(self, end: int) -> None:
-        self.end, self.asked = end, 0
+    def __init__(self, stable: int, end: int, known: dict[Partition, Uncommitted]) -> None:
+        self.stable, self.end, self.known, self.asked = stable, end, known, 0
 
     def end_offsets(self, partitions):
         """The same for all."""
         self.asked += 1
-        return dict.fromkeys(partitions, self.end)
+        return dict.fromkeys(partitions, self.stable)
+
+    def ends(self):
+        """The newest known one."""
+        return {HERE: self.end}
+
+    def uncommitted(self):
+        """What the owner found by itself."""
+        return self.known
 
 
 @pytest.mark.parametrize(
-    ("position", "end", "until", "stable", "expected"),
+    ("position", "end", "stable", "known", "expected"),
     [
-        (17, 20, 17, 17, {HERE: Uncommitted(17, 3, 0.0)}),
-        (16, 20, 17, 17, {HERE: Uncommitted(17, 3, 0.0)}),  # a marker before the open transaction
-        (20, 20, 20, 20, {}),
-        (17, 20, 17, 20, {}),  # committed since: no part of the drain
+        (17, 20, 17, {}, {HERE: Uncommitted(17, 3, 0.0)}),
+        (16, 20, 17, {}, {HERE: Uncommitted(17, 3, 0.0)}),  # a marker before the transaction
+        (20, 20, 20, {}, {}),
+        (17, 20, 20, {}, {}),  # committed since: no part of the drain
+        (17, 17, 17, {HERE: Uncommitted(17, 3, 1.5)}, {HERE: Uncommitted(17, 3, 1.5)}),
     ],
 )
 def test_only_records_of_open_transactions_are_hidden(
-    position, end, until, stable, expected
+    position, end, stable, known, expected
 ) -> None:
     """The end of an input counts them, the end of its committed records does not."""
-    log = Ends(stable)
+    log = Ends(stable, end, known)
 
-    assert hidden(log, {HERE: position}, {HERE: end}, {HERE: until}) == expected
+    assert hidden(log, log, {HERE: position}) == expected
     assert log.asked == (end > position), "no request where everything was read"
 
 
