@@ -16,7 +16,7 @@ from river.__version__ import __version__ as river_version
 from stream.data.block import LEARN, PREDICT, Block, Rows, rows_used
 from stream.data.parameters import flag, shown
 from stream.data.schema import Label
-from stream.data.state import State
+from stream.data.state import Saved, State
 from stream.errors import SchemaError, StateError, StreamError
 from stream.learner.base import Learner, Predictions
 
@@ -280,12 +280,10 @@ class RiverClassifier(Learner):
             raise StateError(f"expected (river, model) {expected}, got {found}: rebuild it")
         if state.header.get("description") != self.description:
             raise StateError(f"the parameters of {self.model} have changed: rebuild it")
-        learned = state.array("learned", np.int64, 1)
-        if learned.size != len(self._classes):
-            raise StateError(f"expected {len(self._classes)} classes, got {learned.size}")
-        data = state.array(PICKLE, np.uint8, 1).tobytes()
+        table = {"learned": Saved(np.int64, (len(self._classes),)), PICKLE: Saved(np.uint8, ("n",))}
+        learned, data = state.read(table).values()
         try:
-            model = pickle.loads(data)  # noqa: S301  the operator set trust_pickle = true
+            model = pickle.loads(data.tobytes())  # noqa: S301  the operator set trust_pickle = true
         except Exception as error:
             raise StateError(f"pickle of {self.model}: {one_line(error)}") from error
         if type(model) is not type(self.model):

@@ -7,10 +7,9 @@ from river.base import DriftDetector
 
 from stream.data.block import Floats
 from stream.data.parameters import number, whole
-from stream.data.state import State
+from stream.data.state import Rules, Saved, State
 from stream.drift import _kernels as kernels
 from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, BucketWindow
-from stream.errors import StateError
 
 __all__ = ["ADWIN"]
 
@@ -148,12 +147,18 @@ class ADWIN(DriftDetector):
             The state is damaged or has another `max_buckets`.
         """
         self._reset()
-        w, dims = self._window, {"total": 2, "variance": 2}
-        for name, mine in w._asdict().items():
-            theirs = state.array(name, mine.dtype, dims.get(name, 1))
-            if len(theirs) > len(mine) or theirs.shape[1:] != mine.shape[1:]:
-                raise StateError(f"{name} of ADWIN: expected {mine.shape}, got {theirs.shape}")
-            mine[: len(theirs)] = theirs
-        if not (1 <= w.clock[ROWS] <= MAX_ROWS and (w.used <= self.max_buckets).all()):
-            raise StateError("the window of ADWIN is damaged")
+        w = self._window
+        buckets = Saved(np.float64, ("rows", self.max_buckets + 1))
+        table = {
+            "total": buckets,
+            "variance": buckets,
+            "used": Saved(np.int64, ("rows",), 0, self.max_buckets),
+            "sums": Saved(np.float64, w.sums.shape),
+            "clock": Saved(np.int64, w.clock.shape),
+        }
+        rules: Rules = {
+            "the rows of a window": lambda a: 1 <= a["clock"][ROWS] == len(a["used"]) <= MAX_ROWS
+        }
+        for name, theirs in state.read(table, rules).items():
+            getattr(w, name)[: len(theirs)] = theirs
         self._drift_detected = bool(state.header["drift_detected"])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.state import Saved, State
-from stream.errors import StateError
+from stream.data.state import Rules, Saved, State
 from stream.join._kernels.ids import FREE_SLOTS, ROW_BYTES, SLOTS
 from stream.join.table import IdTable
 
@@ -68,12 +67,11 @@ class RowPool:
             They are damaged.
         """
         table = {"free": Saved(np.int64, ("free",)), "sizes": Saved(np.int64, ("rows", 2))}
-        free, sizes = state.read(table).values()
-        used = np.concatenate((free, kept))
-        if not np.isin(sizes[:, 0], kept).all():
-            raise StateError("the sizes of rows are damaged")
-        if np.unique(used).size != used.size or ((used < 0) | (used >= count)).any():
-            raise StateError("the slots of rows are damaged")
+        rules: Rules = {
+            "sizes of rows that are there": lambda a: np.isin(a["sizes"][:, 0], kept),
+            "distinct slots of rows": lambda a: _are_slots(np.append(a["free"], kept), count),
+        }
+        free, sizes = state.read(table, rules).values()
         self._table.reserve(count, 0)
         t = self._table.arrays
         t.counts[SLOTS], t.counts[FREE_SLOTS] = count, free.size
@@ -81,3 +79,9 @@ class RowPool:
         t.sizes[:count] = 0
         t.sizes[sizes[:, 0]] = sizes[:, 1]
         t.counts[ROW_BYTES] = int(t.sizes[:count].sum())
+
+
+def _are_slots(slots: NDArray[np.int64], count: int) -> bool:
+    """Whether they are distinct and below `count`."""
+    within = bool(((slots >= 0) & (slots < count)).all())
+    return within and np.unique(slots).size == slots.size

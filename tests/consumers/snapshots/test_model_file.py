@@ -269,10 +269,7 @@ DAMAGED = {
     "large": (lambda d: changed(d, WEIGHT, npy("(1000000000000,)")), "cannot be <f8 of shape"),
     "negative": (lambda d: changed(d, WEIGHT, npy("(-1, -2)")), "cannot be <f8"),
     "objects": (lambda d: changed(d, WEIGHT, npy("(2,)", "|O")), "cannot be"),
-    "shape": (
-        lambda d: changed(d, WEIGHT, npy("(1,)", body=bytes(8))),
-        "array 'weight': expected shape",
-    ),
+    "shape": (lambda d: changed(d, WEIGHT, npy("(1,)", body=bytes(8))), "'weight': expected shape"),
     "values": (lambda d: changed(d, WEIGHT, npy("(2,)")), "another fingerprint"),
     "traversal": (lambda d: changed(d, "../x.npy", npy("(2,)")), "one with another name"),
     "inner traversal": (lambda d: changed(d, "a/../../x.npy", npy("(2,)")), "with another name"),
