@@ -13,6 +13,7 @@ __all__ = [
     "LARGEST_TEXT",
     "LONGEST_BASE",
     "LONGEST_HEADER",
+    "LONGEST_NUMBER",
     "LONGEST_SHORT",
     "LONGEST_SHOWN",
     "LONGEST_TEXT",
@@ -60,6 +61,7 @@ MOST_MATCHES = 200_000
 FEWEST_MATCHES = 2000
 MOST_TESTS = 200  # tests of attributes in them, each of which may search all attributes
 MOST_BRACKETS = 100  # that a style opens: its parser calls itself for each inside another
+LONGEST_NUMBER = 1000  # digits of a number in a style; Python refuses to read more than 4300
 LONGEST_BASE = 2000  # characters of a base, which is joined with each link
 LONGEST_TEXT = 1 << 16  # characters of the visible text
 LONGEST_SHORT = 1 << 13  # characters of each other field

@@ -61,6 +61,7 @@ Colour = tuple[int, int, int]
 
 _NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"'();]*;|[{}@]")
 _OPENING = re.compile(r"[({\[]")
+_DIGITS = re.compile(r"\d++")
 # No digit is given back, or many digits before a letter would take the square of their number.
 _LENGTH = re.compile(r"\s*([+-]?(?:\d++(?:\.\d*+)?|\.\d++))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
 _TINY = {"px": 1, "pt": 1, "": 1, "em": 0.1, "rem": 0.1, "ex": 0.1, "%": 10}
@@ -93,7 +94,7 @@ def declared(style: str) -> Declared:
     >>> declared("Display: None !important; margin: 0; d\\\\69splay: block; color:red")
     {'display': ('none', True), 'color': ('red', False)}
     """
-    if _NOT_SIMPLE.search(style) and len(_OPENING.findall(style)) <= limits.MOST_BRACKETS:
+    if _NOT_SIMPLE.search(style) and _is_bounded(style):
         return _parsed(style)
     out: Declared = {}
     for piece in style.split(";"):
@@ -102,6 +103,14 @@ def declared(style: str) -> Declared:
         if colon and name in GROUPS:
             _put(out, name, value)
     return out
+
+
+def _is_bounded(style: str) -> bool:
+    """Whether tinycss2 reads a style. Otherwise it may raise: RecursionError, or ValueError."""
+    if len(_OPENING.findall(style)) > limits.MOST_BRACKETS:
+        return False
+    longest = max(map(len, _DIGITS.findall(style)), default=0)
+    return longest <= limits.LONGEST_NUMBER
 
 
 def _parsed(style: str) -> Declared:

@@ -37,8 +37,11 @@ def main() -> int:
     for name, construct in CONSTRUCTS.items():
         if not name.startswith(tuple(options.names)):
             continue
-        wrong, seconds = too_steep(construct, options.largest)
-        wrong = "; ".join(filter(None, (wrong, kept(construct))))
+        try:
+            wrong, seconds = too_steep(construct, options.largest)
+            wrong = "; ".join(filter(None, (wrong, kept(construct))))
+        except Exception as error:  # whoever reads it would end
+            wrong, seconds = f"{type(error).__name__}: {error}", 0.0
         row.count += 1
         row.add([f"{name}: {wrong}"] if wrong else [])
         kinds[name.partition(",")[0]] += 1

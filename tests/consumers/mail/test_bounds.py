@@ -237,6 +237,15 @@ def test_brackets_in_each_other_never_raise(before: str, opening: str) -> None:
             assert read_markup(f"{before}{opening * count}{end}</style>'>a").links == []
 
 
+@pytest.mark.parametrize("digits", [limits.LONGEST_NUMBER, 4301, 50_000])
+@pytest.mark.parametrize("style", ["color:%s\\;", "color:-%spx\\", "color:a(%s;)", "a{color:1.%s}"])
+def test_long_numbers_never_raise(style: str, digits: int) -> None:
+    """Python reads no whole number of more digits, and one such mail ended every start."""
+    for number in ("1" * digits, "٣" * digits):
+        assert declared(style % number) is not None
+        assert read_markup(f"<p style='{style % number}'>a").text == "a"
+
+
 def test_a_style_of_many_brackets_is_split() -> None:
     """What is simple in it is read."""
     brackets = "(" * (limits.MOST_BRACKETS + 1)
