@@ -442,7 +442,7 @@ class _Run:
             for batch in cut(size):
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 drift = shard.drift_change  # empty after the first batch
-                outcome = self._processed(batch, drift)
+                outcome = self._processed(batch, drift, account.seen)
                 _note(details, outcome)
                 if outcome.fields is not None:
                     account.add(outcome.fields)
@@ -460,9 +460,9 @@ class _Run:
         results["fields_in_words"] = field_lines(account.view(), self.others)
         return {**results, "dead_letter_details": details}
 
-    def _processed(self, batch: Batch, drift: Mapping[str, Any] | None) -> Outcome:
+    def _processed(self, batch: Batch, drift: Mapping[str, Any] | None, seen: int) -> Outcome:
         try:
-            return self.shard.process(batch, int(batch.timestamps.max()), drift=drift, account=True)
+            return self.shard.process(batch, int(batch.timestamps.max()), drift=drift, account=seen)
         except Exception as error:
             failed = self.shard.running
             if failed is None or not self.compared:

@@ -41,7 +41,7 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
-    account: bool = False,
+    account: int | None = None,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -56,7 +56,7 @@ def advance(
     skips
         Records to skip.
     account
-        Whether to count the fields.
+        How many observations were counted before; None: fields are not counted.
 
     Raises
     ------

@@ -427,7 +427,7 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, account=True)
+                event = commit(piece, clock, skips=skips, account=self._added.seen)
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 pace.took(event.records, event.seconds)

@@ -101,14 +101,15 @@ class SeenFields:
         return cls(decoder, batch, np.flatnonzero(seen), decoded)
 
     def results(
-        self, noted: bool, counted: bool
+        self, noted: bool, before: int | None
     ) -> tuple[FieldTally | None, Callable[[int], list[Note]] | None]:
-        """`fields` and `notes` of an outcome, each if it is asked for."""
-        return self.tally() if counted else None, self.notes if noted else None
-
-    def tally(self) -> FieldTally:
-        """How often each field was used."""
-        return FieldTally.of(self.decoder, self.decoded, lambda k: self._value(int(self.at[k])))
+        """`fields` and `notes` of an outcome, each if it is asked for; `before`: as of
+        `FieldTally.of`."""
+        tally = None
+        if before is not None:
+            decoder, found = self.decoder, self.decoded
+            tally = FieldTally.of(decoder, found, lambda k: self._value(int(self.at[k])), before)
+        return tally, self.notes if noted else None
 
     def notes(self, i: int) -> list[Note]:
         """What of the observation at this index of the batch is not used."""

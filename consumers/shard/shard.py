@@ -233,7 +233,7 @@ class Shard:
         more: bool = False,
         shape: OutputShape | None = None,
         explain: Explained = NOTHING,
-        account: bool = False,
+        account: int | None = None,
         against: NDArray[np.bool_] | None = None,
         max_rows: int = 0,
     ) -> Outcome:
@@ -256,7 +256,7 @@ class Shard:
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
         shape, explain, account, against, max_rows
-            Shape of outputs (None: as configured); what to explain; whether to count the fields;
+            Shape of outputs (None: as configured); what to explain; count the fields after so many;
             which records were decided against silence when published (None: by this model); the
             journaled limit of the rows of a message (0: as configured).
         """
