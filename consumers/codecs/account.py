@@ -2,9 +2,10 @@
 
 Rule: a `FieldTally` is made where a commit is decoded, and a `FieldAccount` adds them up since the
 process started. Values of declared fields are all counted. Unknown fields are looked for in the
-first observation of each commit and in every 512th after it, because the decoder skips them. Both
-are bounded: the fields by the schema, unknown names and examples here. No prediction depends on
-them, so they are in no journal and no state.
+first 100 observations and in every 512th, because the decoder skips them. All numbers are the same
+however the observations are divided into commits. Both are bounded: the fields by the schema,
+unknown names and examples here. No prediction depends on them, so they are in no journal and no
+state.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from stream.data.schema import Schema
 
 __all__ = [
     "EVERY",
+    "FIRST",
     "BadField",
     "FieldAccount",
     "FieldTally",
@@ -33,7 +35,8 @@ __all__ = [
     "names_of",
 ]
 
-EVERY = 512  # an observation whose unknown fields are looked for
+FIRST = 100  # observations whose unknown fields are looked for
+EVERY = 512  # after them, one of so many
 MOST_UNKNOWN = 100  # names; those that come later are counted together
 LONGEST_EXAMPLE = 60  # characters
 
@@ -61,6 +64,8 @@ class FieldTally:
     ----------
     names
         The declared fields.
+    seen
+        How many there were, with those that were rejected.
     observations
         How many there were.
     used
@@ -74,6 +79,7 @@ class FieldTally:
     """
 
     names: tuple[str, ...]
+    seen: int
     observations: int
     used: NDArray[np.int64]
     bad: Mapping[str, tuple[int, BadValue]]
@@ -86,11 +92,16 @@ class FieldTally:
         decoder: JsonObservations,
         found: DecodedObservations,
         value: Callable[[int], Any],
-        every: int = EVERY,
+        before: int = 0,
     ) -> FieldTally:
-        """The tally of decoded observations; `value` returns the bytes of one by its index.
+        """The tally of decoded observations.
 
-        Unknown fields are looked for in the first one, and in each `every`-th after it.
+        Parameters
+        ----------
+        value
+            Returns the bytes of one by its index.
+        before
+            How many observations came before, which decides where unknown fields are looked for.
         """
         rows, rejected = found.rows, found.rejected
         names = (*rows.numeric_names, *rows.categorical_names, *rows.text_names)
@@ -100,13 +111,14 @@ class FieldTally:
             for each in values if k not in rejected else ():
                 bad[each.field] = bad.get(each.field, (0, each))[0] + 1, each
         looked, unknown = 0, dict[str, tuple[int, object]]()
-        for k in range(0, n, every):
+        regular = range(-before % EVERY, n, EVERY)
+        for k in sorted({*range(min(FIRST - before, n)), *regular}):
             if k in rejected:
                 continue
             looked += 1
             for name, given in _unknown(decoder, value(k)):
                 unknown[name] = unknown.get(name, (0, given))[0] + 1, given
-        return cls(names, n - len(rejected), _used(found), bad, looked, unknown)
+        return cls(names, n, n - len(rejected), _used(found), bad, looked, unknown)
 
 
 def names_of(schema: Schema) -> tuple[str, ...]:
@@ -189,10 +201,11 @@ class FieldAccount:
     >>> account.add(FieldTally.of(decoder, decoder.decode([None] * 2, values), values.__getitem__))
     >>> view = account.view()
     >>> view.observations, view.used, view.missing("amount"), view.looked
-    (2, {'amount': 1}, 1, 1)
+    (2, {'amount': 1}, 1, 2)
     """
 
     names: tuple[str, ...]
+    seen: int = 0
     observations: int = 0
     looked: int = 0
     unnamed: int = 0
@@ -205,6 +218,7 @@ class FieldAccount:
 
     def add(self, tally: FieldTally) -> None:
         """Add the tally of one more commit."""
+        self.seen += tally.seen
         self.observations += tally.observations
         self.looked += tally.looked
         self._used += tally.used
@@ -233,10 +247,10 @@ class FieldAccount:
 
 
 def account_of(decoder: JsonObservations, values: Sequence[bytes]) -> FieldsView:
-    """The account of some observations, each of which is looked at for unknown fields."""
+    """The account of some observations."""
     found = decoder.decode([b"?"] * len(values), values)  # an id may come later
     account = FieldAccount(names_of(decoder.schema))
-    account.add(FieldTally.of(decoder, found, values.__getitem__, every=1))
+    account.add(FieldTally.of(decoder, found, values.__getitem__))
     return account.view()
 
 

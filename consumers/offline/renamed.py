@@ -62,7 +62,7 @@ them as two classes; spell them alike
 def _spans(at: Sequence[NDArray[np.int64]], where: int, but: set[int]) -> bool:
     """Whether a third class comes before and after a record: else the labels are sorted."""
     others = (rows for k, rows in enumerate(at) if k not in but and rows.size)
-    return any(rows[0] < where < rows[-1] for rows in others)
+    return any(bool(rows[0] < where < rows[-1]) for rows in others)
 
 
 def _pairs(at: Sequence[NDArray[np.int64]], where: int) -> bool:

@@ -39,6 +39,7 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
+    counted: int = 0,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -52,6 +53,8 @@ def advance(
         Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
         Records to skip.
+    counted
+        How many observations the account of fields has.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def advance(
         aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, outcome)
     guard.committed(live.shard.positions)
-    return _committed(outcome, predictions, dead_letters, at)
+    return _committed(outcome, predictions, dead_letters, at, counted)
 
 
 def advance_unpublished(
@@ -170,6 +173,7 @@ def _committed(
     predictions: Sequence[Outgoing],
     dead_letters: Sequence[Outgoing],
     at: int,
+    counted: int,
 ) -> Committed:
     ahead, bad = outcome.ahead(), outcome.bad()
     return Committed(
@@ -188,7 +192,7 @@ def _committed(
         alarms=outcome.alarms[-LATEST:],
         ahead=len(ahead),
         furthest=max(ahead, key=itemgetter(2), default=None),
-        fields=outcome.seen.tally(),
+        fields=outcome.seen.tally(counted),
     )
 
 

@@ -149,9 +149,10 @@ class SeenFields:
         seen[list(passed)] = False
         return cls(decoder, batch, np.flatnonzero(seen), decoded)
 
-    def tally(self) -> FieldTally:
-        """How often each field was used."""
-        return FieldTally.of(self.decoder, self.decoded, lambda k: self._value(int(self.at[k])))
+    def tally(self, before: int = 0) -> FieldTally:
+        """How often each field was used. `before`: as of `FieldTally.of`."""
+        decoder, found = self.decoder, self.decoded
+        return FieldTally.of(decoder, found, lambda k: self._value(int(self.at[k])), before)
 
     def notes(self, i: int) -> list[Note]:
         """What of the observation at this index of the batch is not used."""

@@ -18,6 +18,11 @@ class AddedFacts:
         self._guesses = GuessMonitor()
         self._account: FieldAccount | None = None
 
+    @property
+    def seen(self) -> int:
+        """How many observations are in the account."""
+        return 0 if self._account is None else self._account.seen
+
     def committed(self, event: Committed) -> None:
         """Count the fields of a commit."""
         if event.fields is not None:

@@ -63,8 +63,8 @@ FIELD_METRICS = (
         ("shard", "field", "outcome"),
         "Observations since the process started, by declared field and what became of its value: "
         "`used`, `missing` (absent, null or a text for no value) or `bad` (it did not fit). "
-        f"{BOUND}. `__unknown__` counts fields that are not declared, in the first observation of "
-        "each commit and every 512th after it.",
+        f"{BOUND}. `__unknown__` counts fields that are not declared, in the first 100 "
+        "observations and in every 512th.",
         _values,
     ),
 )

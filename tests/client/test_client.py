@@ -132,6 +132,28 @@ def test_prediction_of_a_service_is_typed(service: Living) -> None:
     assert (many[1].index, many[1].reason) == (1, "wrong_kind")
 
 
+def test_fields_that_are_not_used_are_notes_or_with_strict_an_error(service: Living) -> None:
+    """The same in both clients, for one record and for many."""
+
+    async def asynchronous() -> list[PredictionRecord | Rejection]:
+        async with AsyncClient(service.url, read_token=READ) as client:
+            with pytest.raises(RecordError, match="not_used: field 'bb'"):
+                await client.predict({"a": 1.0, "bb": 2}, strict=True)
+            return await client.predict_many([{"a": 1.0}, {"bb": 2}], strict=True)
+
+    with Client(service.url, read_token=READ) as client:
+        found = client.predict({"a": 1.0, "bb": 2})
+        with pytest.raises(RecordError, match="not_used: field 'bb': no field of the model"):
+            client.predict({"a": 1.0, "bb": 2}, strict=True)
+        many = client.predict_many([{"a": 1.0}, {"bb": 2}], strict=True)
+
+    assert [(note.field, note.what) for note in found.notes] == [("bb", "unknown")]
+    for both in (many, asyncio.run(asynchronous())):
+        assert isinstance(both[0], PredictionRecord)
+        assert isinstance(both[1], Rejection)
+        assert (both[0].notes, both[1].index, both[1].reason) == ([], 1, "not_used")
+
+
 def test_recorded_prediction_is_that_of_the_topic(service: Living) -> None:
     """The observation is written, with an id of its own if it has none, and can be labelled."""
 

@@ -194,6 +194,7 @@ def test_a_file_gives_the_bits_the_service_gets(pages, config, told, serve) -> N
     serve(path)
     late = ("--label", "y", "--delay", 7, "--time-field", "at")
     file, journal = told(path, pages, *late), told(path, "--journal")
+    fields = file.pop("fields"), file.pop("fields_in_words")  # a journal has no account of them
     settings = load(Path(path))
     log = open_log(settings.input.transport)
     store = SnapshotStore(settings.snapshots.directory / settings.name / "shard-0")
@@ -204,6 +205,7 @@ def test_a_file_gives_the_bits_the_service_gets(pages, config, told, serve) -> N
     assert live.replayed == 0, "it was loaded, not replayed"
     assert live.shard.fingerprint() == journal["fingerprint"] == file["fingerprint"]
     assert without_times(journal) | {"source": 0} == without_times(file) | {"source": 0}
+    assert (fields[0]["observations"], fields[1]) == (RECORDS, [])
 
 
 def test_a_journal_is_replayed_up_to_a_position(config, told, serve) -> None:

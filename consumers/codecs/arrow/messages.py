@@ -57,18 +57,22 @@ class ArrowMessages:
         RecordError
             No row of it can be used.
         """
-        batches = [self._used(batch) for batch in _batches(value, most)]
+        whole = _batches(value, most)
+        batches = [self._used(batch) for batch in whole]
         if sum(volume_of(batch) for batch in batches) > MOST_UNPACKED:
             raise _too_large("its values")
         starts = np.cumsum([0, *map(len, batches)])
         decoded = [self._decoded(batch) for batch in batches]
 
-        def row(at: int) -> Any:
+        def row(of: list[Any], at: int) -> Any:
             number = int(np.searchsorted(starts, at, side="right")) - 1
-            return batches[number].slice(at - int(starts[number]), 1)
+            return of[number].slice(at - int(starts[number]), 1)
 
         return MessageRows(
-            int(starts[-1]), decoded, lambda at: _alone(row(at)), lambda at: _as_json(row(at))
+            int(starts[-1]),
+            decoded,
+            lambda at: _alone(row(batches, at)),
+            lambda at: _as_json(row(whole, at)),
         )
 
     def _used(self, batch: Any) -> Any:
@@ -230,5 +234,13 @@ def _written(batch: Any) -> bytes:
 
 
 def _as_json(row: Any) -> bytes:
-    [document] = _documents_of(row)
-    return msgspec.json.encode(document)
+    """A row with all its columns, also those that are not read: they are named to who asks."""
+    document: Document = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            (value,) = column_values(column, strict=False)
+        except Exception:  # of a column that is not read
+            value = f"({column.type})"
+        if value is not None:
+            document[name] = value
+    return msgspec.json.encode(document, enc_hook=repr)

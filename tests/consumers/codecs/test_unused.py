@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.base.errors import RecordError
+from consumers.codecs.arrow.messages import ArrowMessages, message_of
 from consumers.codecs.json import JsonObservations
-from consumers.codecs.unused import MOST_NOTES, Note, UnknownFields, bounded
+from consumers.codecs.unused import MOST_NOTES, BadValue, Note, UnknownFields, bounded
 from stream.data.schema import Field, Schema
 from tests.consumers.codecs.test_codecs import DOTTED, NAMED, SETTINGS, VALUES
 
@@ -21,7 +23,7 @@ LEAVES = VALUES | st.dictionaries(
     VALUES | st.dictionaries(NAMED, VALUES, max_size=2),
 )
 KEYS = st.sampled_from(["a", "a.b", "a.c", "n", "t", "id", "a.id", "y", "N", "nn", "", "x.y"])
-DOORS: dict[str, dict[str, Any]] = {"json": {}, "documents": {"documents": json.loads}}
+DOORS = ("json", "documents", "arrow")
 
 Path = tuple[str, ...]
 
@@ -45,12 +47,38 @@ def broken(document: dict[str, Any], path: Path) -> dict[str, Any]:
     return out
 
 
-def decoded(codec: JsonObservations, document: dict[str, Any]) -> Any:
-    """All that is made of a document: its values, id and label, or why it is rejected."""
-    found = codec.decode([b"key"], [json.dumps(document).encode()])
-    if found.rejected:
-        return found.rejected[0].reason
-    return found.rows.dicts()[0], found.ids[0], repr(found.labels[0]), found.bad
+class Door:
+    """Decodes a document as its bytes in one format, and names what is not used of it."""
+
+    def __init__(self, door: str, *names: Any) -> None:
+        how = {} if door == "json" else {"documents": json.loads}
+        if door == "arrow":
+            how = {"documents": lambda document: document}
+        self._codec, self._json = JsonObservations(*names, keep=True, **how), names
+        self._messages = ArrowMessages(self._codec) if door == "arrow" else None
+
+    def decoded(self, document: dict[str, Any]) -> Any:
+        """All that is made of a document: its values, id, label and bad values; or why it is
+        rejected."""
+        if self._messages is None:
+            found = self._codec.decode([b"key"], [json.dumps(document).encode()])
+        else:
+            try:
+                (found,) = self._messages.read(message_of([document]), 1).decoded
+            except RecordError as error:
+                return error.reason
+            if not len(found.ids):
+                return "no row"
+        if found.rejected:
+            return found.rejected[0].reason
+        return found.rows.dicts()[0], found.ids[0], repr(found.labels[0]), found.bad
+
+    def notes(self, document: dict[str, Any], bad: Sequence[BadValue]) -> list[Note]:
+        """What is not used of it."""
+        if self._messages is None:
+            return self._codec.notes(json.dumps(document).encode(), bad)
+        row = self._messages.read(message_of([document]), 1).as_json(0)
+        return JsonObservations(*self._json, keep=True).notes(row, bad)
 
 
 def as_written(kind: str, value: Any) -> Any:
@@ -71,19 +99,18 @@ def test_value_is_used_as_written_or_it_is_named(door, settings, document) -> No
     missing, id_field, label, _ = settings
     schema = Schema(tuple(f for f in DOTTED.fields if f.name != label))
     kinds = {f.name: f.kind for f in schema.fields}
-    codec = JsonObservations(schema, id_field, label, missing, keep=True, **DOORS[door])
-    before = decoded(codec, document)
+    codec = Door(door, schema, id_field, label, missing)
+    before = codec.decoded(document)
     if isinstance(before, str):
         return
-    raw = json.dumps(document).encode()
-    notes = codec.notes(raw, before[3].get(0, ()))
+    notes = codec.notes(document, before[3].get(0, ()))
 
     unused = set()
     named = {note.field for note in notes}
     bad = {note.field for note in notes if note.what == "bad"}
     for path, value in leaves(document):
         name = ".".join(path)
-        if decoded(codec, broken(document, path))[:3] == before[:3]:
+        if codec.decoded(broken(document, path))[:3] == before[:3]:
             unused |= {".".join(path[:n]) for n in range(1, len(path) + 1)}
             said = any(".".join(path[:n]) in named for n in range(1, len(path) + 1))
             text = isinstance(value, str) and kinds.get(name) in ("numeric", "binary")
