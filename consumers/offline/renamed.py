@@ -69,7 +69,7 @@ def _pairs(at: Sequence[NDArray[np.int64]], where: int) -> bool:
     """Whether several classes end there and several begin: all were renamed."""
     ended = sum(rows.size >= LEAST and np.mean(rows < where) >= 1 - OVERLAP for rows in at)
     began = sum(rows.size >= LEAST and np.mean(rows < where) <= OVERLAP for rows in at)
-    return ended >= 2 and began >= 2
+    return bool(ended >= 2 and began >= 2)
 
 
 def _one_each(found: Sequence[tuple[float, int, str, str]]) -> list[tuple[float, int, str, str]]:
