@@ -49,6 +49,9 @@ EXAMPLES: dict[str, Any] = {
     "input.label": "truth",
     "input.format": "avro",
     "input.reader_schema": "reader.avsc",
+    "input.numbers_as_text": ["a"],
+    "input.changes": ["c", "u"],
+    "files.decimal": "a=,;d=.",
     "registry.url": "https://registry:8081",
     "registry.username": "somebody",
     "registry.password": "${file:registry-password}",
@@ -107,7 +110,7 @@ BUDGET = "max_false_positive_rate"
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "token", "mix", BUDGET, *SILENCE, *AVRO},
+        {"pipeline", "trust_pickle", "seed", "token", "mix", BUDGET, "changes", *SILENCE, *AVRO},
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
@@ -128,7 +131,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"bins": {"edges": {"a": [1, 2.5]}}},
         {
             *("pipeline", "trust_pickle", "seed", "token", "detectors", "action"),
-            *(BUDGET, *SILENCE, *AVRO),
+            *(BUDGET, "changes", *SILENCE, *AVRO),
         },
     ),
     "learned": (
