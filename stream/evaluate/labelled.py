@@ -93,10 +93,8 @@ class LabelledPredictions:
         waiting, true = self.waiting, codes[self.block.y[steps]]
         here, slot = self.answered(steps)
         fresh = slot < 0
-        answer = np.where(fresh, _at(predicted, here), _at(waiting.predicted.array[:, 0], slot))
-        p_true = np.where(
-            fresh, _of(predictions.proba, here, true), _of(waiting.proba.array, slot, true)
-        )
+        answer = np.where(fresh, _at(predicted, here), _at(waiting.predicted[:, 0], slot))
+        p_true = np.where(fresh, _of(predictions.proba, here, true), _of(waiting.proba, slot, true))
         return true, answer, p_true
 
 

@@ -39,27 +39,53 @@ class PendingRows:
     memos : ObjectPieces
         (slots, 1): the memo of each row, for the classes that were known then; else None. One
         array a row, so that added classes do not make waiting rows larger.
-    predicted : ResizableArray
-        (slots, 3): class codes of model, majority and no-change; -1 for none. Its `array` and those
-        below are read at each use, because nothing may refer to them when they grow.
-    proba, prior : ResizableArray
-        (slots, C): the posterior, and the shares of the labels learned by then; 0 for classes that
-        were not yet known.
-    squares : ResizableArray
-        (slots,): of `BaselinePredictions`.
-    flagged, early, judged : ResizableArray
-        (slots,): with a budget of false positives: whether it flagged the record, whether it had
-        too few labels to decide then, and the probability by which it decided; else 0.
     """
 
     def __init__(self, like: Rows) -> None:
         self.rows = RowStore(like)
         self.memos = ObjectPieces(1)
-        self.predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
-        self.proba, self.prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
-        self.squares, self.judged = (ResizableArray(np.empty(0)) for _ in range(2))
-        self.flagged, self.early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
+        self._predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
+        self._proba, self._prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
+        self._squares, self._judged = (ResizableArray(np.empty(0)) for _ in range(2))
+        self._flagged, self._early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
         self._classes = 0
+
+    # Arrays are read by these, because nothing may refer to them when they grow.
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """(slots, 3): class codes of model, majority and no-change; -1 for none."""
+        return self._predicted.array
+
+    @property
+    def proba(self) -> Floats:
+        """(slots, C): the posterior; 0 for classes that were not yet known."""
+        return self._proba.array
+
+    @property
+    def prior(self) -> Floats:
+        """(slots, C): the shares of the labels learned by then, as `proba`."""
+        return self._prior.array
+
+    @property
+    def squares(self) -> Floats:
+        """(slots,): of `BaselinePredictions`."""
+        return self._squares.array
+
+    @property
+    def flagged(self) -> NDArray[np.bool_]:
+        """(slots,): whether a budget of false positives flagged the record."""
+        return self._flagged.array
+
+    @property
+    def judged(self) -> Floats:
+        """(slots,): the probability by which that budget decided."""
+        return self._judged.array
+
+    @property
+    def early(self) -> NDArray[np.bool_]:
+        """(slots,): whether that budget had too few labels to decide then."""
+        return self._early.array
 
     def align(self, rows: Rows) -> Rows:
         """`rows` with the columns of this store. The store adds columns that it did not have."""
@@ -85,12 +111,12 @@ class PendingRows:
         predicted: NDArray[np.int64],
         proba: Floats,
         beside: BaselinePredictions,
-        flagged: NDArray[np.bool_] | bool = False,
-        early: NDArray[np.bool_] | bool = False,
-        judged: Floats | float = 0.0,
+        flagged: NDArray[np.bool_] | None = None,
+        early: NDArray[np.bool_] | None = None,
+        judged: Floats | None = None,
     ) -> None:
         """Store one row with its predictions in each slot of `index`. `slots` is the size
-        needed. `flagged`, `early` and `judged` are for a budget."""
+        needed. `flagged`, `early` and `judged` are None without a budget."""
         self._grow(slots)
         self.widen(proba.shape[1])
         if not index.size:
@@ -100,21 +126,21 @@ class PendingRows:
             self.memos.clear(index)
         else:
             self.memos.put(index, _memos(rows.memo))
-        codes = self.predicted.array
-        codes[index, 0], codes[index, 1:] = predicted, beside.predicted
-        self.squares.array[index] = beside.squares
-        for held, new in ((self.proba.array, proba), (self.prior.array, beside.prior)):
+        self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
+        self.squares[index] = beside.squares
+        self.flagged[index] = False if flagged is None else flagged
+        self.early[index] = False if early is None else early
+        self.judged[index] = 0.0 if judged is None else judged
+        for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
-        self.flagged.array[index], self.early.array[index] = flagged, early
-        self.judged.array[index] = judged
 
     def widen(self, classes: int) -> None:
         """Make columns for that many classes, even if no row is put: a state has them all."""
-        m = self.proba.array.shape[1]
+        m = self.proba.shape[1]
         if classes > m:
             wide = max(classes, 2 * m)
-            self.proba, self.prior = _widened(self.proba, wide), _widened(self.prior, wide)
+            self._proba, self._prior = _widened(self._proba, wide), _widened(self._prior, wide)
         self._classes = max(self._classes, classes)
 
     def forget_memos(self) -> None:
@@ -134,28 +160,28 @@ class PendingRows:
         n = len(self.rows)
         if slots <= n:
             return
-        of_budget = self.flagged, self.early, self.judged
-        zero = (self.proba, self.prior, self.squares, *of_budget)
-        held = (self.rows.like.numeric, self.predicted.array, *(each.array for each in zero))
+        of_budget = self._flagged, self._early, self._judged
+        zero = (self._proba, self._prior, self._squares, *of_budget)
+        held = (self.rows.like.numeric, self.predicted, *(each.array for each in zero))
         size = sum(array.itemsize * math.prod(array.shape[1:]) for array in held)
         del held  # nothing may refer to arrays that grow
         slots = max(slots, n + (min(n, max(1, STEP // size)) if SHRINKS else n))
         for each in zero:
             each.grow(slots)
-        self.predicted.grow(slots, -1)
+        self._predicted.grow(slots, -1)
         self.memos.grow(slots)
         self.rows.grow(slots)  # last, so it is repeated if memory is short
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
         arrays: dict[str, NDArray[Any]] = {
-            "predicted": self.predicted.array[index],
-            "proba": self.proba.array[index, : self._classes],
-            "prior": self.prior.array[index, : self._classes],
-            "squares": self.squares.array[index],
+            "predicted": self.predicted[index],
+            "proba": self.proba[index, : self._classes],
+            "prior": self.prior[index, : self._classes],
+            "squares": self.squares[index],
         }
         for name in OF_BUDGET:  # absent without a budget
-            if (found := getattr(self, name).array[index]).any():
+            if (found := getattr(self, name)[index]).any():
                 arrays[name] = found
         return State({}, {**stored(self.take(index)), **arrays})
 
@@ -178,10 +204,6 @@ class PendingRows:
                 raise StateError(
                     f"array {name!r}: expected probabilities from 0 to 1, got other values"
                 )
-        of_budget: list[Any] = [
-            state.array(name, kind, 1) if name in state.arrays else 0
-            for name, kind in OF_BUDGET.items()
-        ]
         self.put(
             slots,
             index,
@@ -189,7 +211,10 @@ class PendingRows:
             predicted[:, 0],
             proba,
             BaselinePredictions(predicted[:, 1:], prior, squares),
-            *of_budget,
+            *(
+                state.array(name, kind, 1) if name in state.arrays else None
+                for name, kind in OF_BUDGET.items()
+            ),
         )
 
 
