@@ -285,7 +285,7 @@ class Shard:
             self._machine.join.outcomes - counted,
             b"" if more else self._digest(entry.parts),
             self._challenger_set.types(self.spec.defaults),
-            self._alarms.locate(result.alarms, batch, at, events.times) if result.alarms else [],
+            self._alarms.locate(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
             early,
             now,
