@@ -19,6 +19,8 @@ from stream.join.events import Integers
 
 __all__ = ["DriftAlarms"]
 
+UNWATCHED = DriftRule()
+
 
 class DriftAlarms:
     """What a machine monitors, and its last alarms.
@@ -37,7 +39,7 @@ class DriftAlarms:
     def rule(self) -> DriftRule:
         """What is monitored."""
         drift = self._machine.drift
-        return DriftRule() if drift is None else drift.rule
+        return UNWATCHED if drift is None else drift.rule
 
     def change(self, rule: DriftRule) -> dict[str, Any] | None:
         """The rule to journal, so that it is watched; None if it is already."""
@@ -62,6 +64,8 @@ class DriftAlarms:
 
     def features(self, rows: Rows) -> dict[str, Floats]:
         """The values of each monitored feature, one per row."""
+        if self._machine.drift is None:
+            return {}
         names = rows.numeric_names
         return {name: rows.numeric[:, names.index(name)] for name in self.rule.features}
 

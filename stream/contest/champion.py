@@ -20,7 +20,6 @@ from stream.contest.shadow import EarlierPredictions, Shadow, ShadowPredictions,
 from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
-from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
 from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.progressive import Features, Progressive, Result
@@ -253,9 +252,10 @@ class ChampionChallenger:
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
         """The steps after which an alarm chooses the champion."""
-        drift = self._machine.drift
-        rule = DriftRule() if drift is None else drift.rule
-        called = [a.at for a in own.alarms if rule.monitors[a.monitor].action == "challenger"]
+        if self._machine.drift is None:
+            return []
+        monitors = self._machine.drift.rule.monitors
+        called = [a.at for a in own.alarms if monitors[a.monitor].action == "challenger"]
         return sorted({plan.events.index(event) for event in called})
 
     def _compare(
