@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from consumers.service.gather import hidden
 
 from consumers.base.records import Partition, Uncommitted
+from consumers.service.pace import hidden
 from consumers.telemetry.event_logger import EventLogger
 
 HERE = Partition("orders", 0)
