@@ -17,7 +17,7 @@ FIELDS = {
     "amount": "numeric", "visits": "numeric", "urgent": "binary", "country": "categorical",
     "tenant": "categorical", "body": "text",
 }  # fmt: skip
-OF_MAIL = {"subject": "text", "text": "text", "size": "numeric"}  # some of the fields it gives
+OF_MAIL = {"subject": "text", "text": "text", "structure": "text"}  # some of the fields it gives
 JOINS = {
     "first": "",
     "corrections": "corrections = true",
