@@ -73,6 +73,8 @@ MOST_CHARACTERS = 2**15  # of each text
 # Parts of a text without letters: between its tokens, and what cannot be seen.
 SPACES, UNSEEN_CHARACTERS = "(space)", "(invisible characters)"
 MASK = 2**64 - 1
+# Of this process, as that of Python's hash of texts. No result depends on it.
+SECRET = np.uint64(hash("places of keys") & MASK | 1)
 TOGETHER = 2**18  # characters whose features are computed in one call
 # Texts of a mail that say how it was sent. They say one thing in many words, and another thing in
 # another archive, so they have views of their own, whose weights begin low.
@@ -155,7 +157,7 @@ class Texts(NamedTuple):
     salt uint64 (t, SENT): of its field. shift int64 (t,): added to its views. Row r has the texts
     of_row[r] … of_row[r + 1] - 1, int64 (rows + 1,), and the keys other[others[r]] …
     other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its other fields. most: characters of
-    a row at most. room: features at most.
+    a row at most. room: features at most. secret: see `place_by` of the kernels.
     """
 
     code: NDArray[np.int32]
@@ -167,6 +169,7 @@ class Texts(NamedTuple):
     others: NDArray[np.int64]
     most: int
     room: int
+    secret: np.uint64
 
 
 class TextSources(NamedTuple):
@@ -201,7 +204,7 @@ def read(rows: Rows, used: NDArray[np.int64]) -> tuple[Texts, TextSources]:
     room = int(np.minimum(4 * size, MOST_BYTES).sum() + 7 * size.sum()) + len(texts) + other.size
     code = np.frombuffer(whole, dtype="<i4")
     of_texts = np.cumsum(size), salts_of[column], shifts[column]
-    read = Texts(code, *of_texts, of_row, other, others, most, room)
+    read = Texts(code, *of_texts, of_row, other, others, most, room, SECRET)
     return read, TextSources(place[column], texts, names)
 
 
@@ -219,10 +222,11 @@ def features(rows: Rows, used: NDArray[np.int64]) -> Features:
 
 def features_in(texts: Texts) -> Features:
     """The features of each row of `texts`."""
-    code, end, salt, shift, of_row, other, others, most, room = texts
+    code, end, salt, shift, of_row, other, others, most, room, secret = texts
     key = np.empty(room + 1, dtype=np.uint32)
     start = np.zeros((of_row.size - 1) * VIEWS + 1, dtype=np.int64)
-    kernels.features(code, end, salt, shift, of_row, other, others, characters(), most, key, start)
+    of_texts = code, end, salt, shift, of_row, other, others
+    kernels.features(*of_texts, characters(), most, secret, key, start)
     return Features(key[: start[-1]], start)
 
 
@@ -298,7 +302,7 @@ def of_texts(x: Mapping[Any, Any]) -> tuple[Features, int] | None:
     end = np.array([*accumulate(size)], dtype=np.int64)
     of_row = np.array((0, len(size)), dtype=np.int64)
     _, salt, shift = _texts_of(names)
-    read = Texts(code, end, salt, shift, of_row, NOTHING, NOBODY, sum(size), room)
+    read = Texts(code, end, salt, shift, of_row, NOTHING, NOBODY, sum(size), room, SECRET)
     cut = sum(n == MOST_CHARACTERS < len(x[name]) for n, name in zip(size, names, strict=True))
     return features_in(read), cut
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream.kernel import inlined, kernel
 from stream.linear._kernels.evidence import find, terms
 from stream.linear._kernels.progress import learn_step, predict, work_for
-from stream.text._kernels.features import MOST_BYTES, VIEWS
+from stream.text._kernels.features import MOST_BYTES, VIEWS, place_by
 from stream.text._kernels.occurrences import PLACE, occurrences
 
 HEAD = 1 + VIEWS  # parts of a score without features
@@ -36,19 +36,19 @@ class Reasons(NamedTuple):
 
 
 @kernel
-def distinct(found: Any, n: int, slots: Any, kept: Any) -> int:
+def distinct(found: Any, n: int, slots: Any, kept: Any, secret: int) -> int:
     """Write the index of each value of found[:n] uint64 where it occurs first to kept int64.
 
     slots int64: all 0, before and after, with room for a power of two of at least 16 and twice n.
-    Returns how many there are.
+    secret: see `place_by`. Returns how many there are.
     """
     size = 16
     while size < 2 * n:
         size *= 2
     mask, m = uint64(size - 1), 0
     for i in range(n):
-        h = found[uint64(i)] * uint64(0x9E3779B97F4A7C15)
-        p = (h ^ (h >> uint64(32))) & mask
+        h = found[uint64(i)]
+        p = place_by(h ^ (h >> uint64(32)), secret) & mask
         while slots[p] != 0 and found[uint64(slots[p] - 1)] != found[uint64(i)]:
             p = (p + uint64(1)) & mask
         if slots[p] == 0:
@@ -90,11 +90,14 @@ def differences(place: Any, view: Any, m: Any, a: int, b: int, s: Any, out: Any)
 
 
 @kernel
-def summed(part: Any, kept: Any, m: int, term: Any, slots: Any, value: Any, first: Any) -> int:
+def summed(
+    part: Any, kept: Any, m: int, term: Any, slots: Any, secret: int, value: Any, first: Any
+) -> int:
     """Add what the features kept[:m] add to that of their part, in the order of the parts.
 
-    part uint64: the hash of the part of each occurrence. slots: as in `distinct`. value float64:
-    the sum of each part; first int64: the occurrence where it is first. Returns how many there are.
+    part uint64: the hash of the part of each occurrence. slots, secret: as in `distinct`. value
+    float64: the sum of each part; first int64: the occurrence where it is first. Returns how many
+    there are.
     """
     size = 16
     while size < 2 * m:
@@ -104,7 +107,7 @@ def summed(part: Any, kept: Any, m: int, term: Any, slots: Any, value: Any, firs
         if term[i] == 0.0:
             continue
         h = part[uint64(kept[i])]
-        p = (h ^ (h >> uint64(32))) & mask
+        p = place_by(h ^ (h >> uint64(32)), secret) & mask
         while slots[p] != 0 and part[uint64(first[slots[p] - 1])] != h:
             p = (p + uint64(1)) & mask
         if slots[p] == 0:
@@ -151,7 +154,7 @@ def explain(
     tokens_of, out, slots, kept, term = room
     found, place = out
     n = occurrences(texts, group, r, table, tokens_of, out)
-    m = distinct(found[0], n, slots, kept)
+    m = distinct(found[0], n, slots, kept, texts.secret)
     key, view = empty(m, uint32), empty(m, int64)
     of_view, at = zeros(VIEWS, int64), empty(m, int64)
     for i in range(m):
@@ -163,7 +166,7 @@ def explain(
     differences(at, view, of_view, why.pair[j, 0], why.pair[j, 1], s, every)
     why.head[j, :] = every[:HEAD]
     value, first = why.value[why.end[j] :], empty(m, int64)
-    parts = summed(found[1], kept, m, every[HEAD:], slots, value, first)
+    parts = summed(found[1], kept, m, every[HEAD:], slots, texts.secret, value, first)
     why.end[j + 1] = why.end[j] + parts
     why.kept[j] = largest(value, parts, why.top[j])
     for g in range(why.kept[j]):

@@ -50,18 +50,28 @@ def places(keys: int) -> int:
     return size
 
 
+@inlined
+def place_by(k: int, secret: int) -> Any:
+    """Where to look for a key in a scratch table, uint64, of which the lowest bits count.
+
+    secret uint64, odd: of the process. Keys come from strangers, who could choose those of one
+    place; each of them would be compared with all others.
+    """
+    return (uint64(k) * uint64(secret)) >> uint64(32)
+
+
 @kernel
-def once(key: Any, begin: int, end: int, seen: Any) -> Any:
+def once(key: Any, begin: int, end: int, seen: Any, secret: int) -> Any:
     """Keep the first of equal keys in key[begin:end], in their order; returns the new end.
 
     key, seen uint32. seen: all 0, before and after, with at least `places` of the number of keys.
-    There are no branches on what cannot be predicted.
+    secret: see `place_by`. There are no branches on what cannot be predicted.
     """
     size = places(end - begin)
     mask, at = uint64(size - 1), uint64(begin)
     for i in range(begin, end):
         k = key[uint64(i)]
-        p = uint64(k) & mask
+        p = place_by(k, secret) & mask
         while (seen[p] != uint32(0)) & (seen[p] != k):
             p = (p + uint64(1)) & mask
         key[at] = k
@@ -256,6 +266,7 @@ def features(
     others: Any,
     table: Any,
     most: int,
+    secret: int,
     key: Any,
     start: Any,
 ) -> None:
@@ -265,8 +276,8 @@ def features(
     (t, SENT): of its field. shift int64 (t,): SENT or 0, added to its views. Row r has the texts
     texts[r] … texts[r + 1] - 1, int64 (rows + 1,), and the keys other[others[r]] …
     other[others[r + 1] - 1], uint32 and int64 (rows + 1,), of its other fields. table:
-    `characters()`. most: characters of a row at most. key uint32: room for all keys. start int64
-    (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
+    `characters()`. most: characters of a row at most. secret: see `place_by`. key uint32: room for
+    all keys. start int64 (rows · VIEWS + 1,): view v of row r is key[start[r · VIEWS + v]] ….
     """
     pair = empty(3 * most + 1, uint32)
     widest = 4 * most  # keys in a view of texts at most
@@ -282,22 +293,22 @@ def features(
                 if shift[t] == group:
                     first = end[t - 1] if t > 0 else 0
                     at, n = scan(code, first, end[t], table, salt[t], key, at, pair, n)
-            at = once(key, begin, at, seen)
+            at = once(key, begin, at, seen, secret)
             start[of + GRAMS] = begin = at
             for t in range(texts[r], texts[r + 1]):
                 if shift[t] == group:
                     first = end[t - 1] if t > 0 else 0
                     at = grams(code, first, end[t], table, salt[t, GRAMS], key, at)
-            at = once(key, begin, at, seen)
+            at = once(key, begin, at, seen, secret)
             start[of + PAIRS] = begin = at
             for k in range(n):
                 key[at] = pair[k]
                 at += 1
-            at = once(key, begin, at, seen)
+            at = once(key, begin, at, seen, secret)
             start[of + FIELDS] = begin = at
             if group == 0:
                 for k in range(others[r], others[r + 1]):
                     key[at] = other[k]
                     at += 1
-                at = once(key, begin, at, seen)
+                at = once(key, begin, at, seen, secret)
                 start[of + SENT] = at
