@@ -46,7 +46,7 @@ LIGHT = {
     "classify --url URL -I mail": 340,
     "tail orders --from-beginning --drain --transport sqlite:log.db": 425,
     "tail orders --from-beginning --drain --config orders.toml": 500,
-    "produce orders more.jsonl --config orders.toml": 540,
+    "produce orders more.jsonl --config orders.toml": 560,
     "produce orders more.csv --config orders.toml": 560,
 }
 ANSWER = (

@@ -1,8 +1,8 @@
-"""Numbers of things in messages."""
+"""Numbers of things, and texts of records, in messages."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "first_ones"]
+__all__ = ["counted", "first_ones", "printable"]
 
 
 def counted(n: int, one: str, more: str | None = None) -> str:
@@ -25,3 +25,14 @@ def first_ones(n: int, one: str) -> str:
     ('the first record', 'the first 1,200 records')
     """
     return f"the first {one}" if n == 1 else f"the first {counted(n, one)}"
+
+
+def printable(text: str) -> str:
+    """A text from a record, with its control codes and invisible characters escaped.
+
+    Examples
+    --------
+    >>> printable("né"), printable("a\\x1b[31m")
+    ('né', "'a\\\\x1b[31m'")
+    """
+    return text if text.isprintable() and text else repr(text)

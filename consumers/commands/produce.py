@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.base.counts import first_ones
+from consumers.base.counts import first_ones, printable
 from consumers.base.errors import ConfigError
 from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
@@ -402,7 +402,6 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
 def _fields(feed: RecordsToWrite) -> list[str]:
     """What the service of the configuration does not use of the first observations."""
     from consumers.base.fields import TimeField
-    from consumers.commands.tables import printable
     from consumers.commands.used import FIRST, lines_of
     from consumers.offline.feed import encoded
 

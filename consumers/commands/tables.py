@@ -16,12 +16,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from consumers.base.counts import counted
+from consumers.base.counts import counted, printable
 from stream.decision.risk import named
 from stream.evaluate.quality import window_title
 from stream.evaluate.table import KINDS, Column, columns
 
-__all__ = ["printable", "renderable", "show", "show_standings", "standings", "table_of"]
+__all__ = ["renderable", "show", "show_standings", "standings", "table_of"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 MOST_COLUMNS = 6  # of scores, in addition to the window
@@ -417,17 +417,6 @@ def _share(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def printable(text: str) -> str:
-    """A text from a record, with its control codes and invisible characters escaped.
-
-    Examples
-    --------
-    >>> printable("né"), printable("a\\x1b[31m")
-    ('né', "'a\\\\x1b[31m'")
-    """
-    return text if text.isprintable() and text else repr(text)
 
 
 def _plain(label: Any) -> Text:

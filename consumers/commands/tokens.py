@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consumers.base.counts import printable
 from consumers.commands.past import ConfigArgument, JsonOption, Past, ShardOption, past
 
 if TYPE_CHECKING:
@@ -316,7 +317,6 @@ def _show(document: Mapping[str, Any], pair: tuple[Label, Label], most: int) -> 
     from rich.console import Console
 
     from consumers.base.counts import counted
-    from consumers.commands.tables import printable
     from stream.decision.risk import named
 
     label, against = (printable(named(each)) for each in pair)
@@ -338,7 +338,6 @@ def _show(document: Mapping[str, Any], pair: tuple[Label, Label], most: int) -> 
 
 
 def _named(text: str) -> str:
-    from consumers.commands.tables import printable
 
     shown = printable(text)
     return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
