@@ -220,9 +220,8 @@ def _learn_and_begin(
 
 def _show_fields(plan: HistoryPlan) -> None:
     """Say which fields of the first records were not used."""
-    from consumers.base.counts import first_ones
+    from consumers.base.counts import first_ones, printable
     from consumers.base.fields import TimeField
-    from consumers.commands.tables import printable
     from consumers.telemetry.field_lines import field_lines
 
     if plan.fields is None:
