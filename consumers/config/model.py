@@ -59,6 +59,7 @@ _NOT_LEARNED = (
     ("model", "trust_python"),
     ("scale", "standbys"),
 )
+_OPTIONAL_INPUT = ("numbers_as_text", "tombstones", "changes")
 
 
 class Config(Section):
@@ -431,6 +432,10 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
+        for key in _OPTIONAL_INPUT:
+            # Off, it is not set: a journal from before it existed is still this service's.
+            if getattr(self.input, key) == type(self.input).model_fields[key].default:
+                del identity["input"][key]
         if self.labels.reporter is not None:
             identity["reporters"] = self.reporters.model_dump(mode="json")
         if parser := self.parser:

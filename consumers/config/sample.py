@@ -155,7 +155,7 @@ def fields_of_mail() -> list[InferredField]:
     Examples
     --------
     >>> fields_of_mail()[0]
-    InferredField(name='subject', kind='text', why='of each mail', missing='')
+    InferredField(name='subject', kind='text', why='of each mail', missing='', as_text=False)
     """
     return [InferredField(name, kind, "of each mail") for name, kind in FIELDS.items()]
 

@@ -423,8 +423,7 @@ def _let_wait(
         return
     records = waiting.from_bytes(_stored(config, origin, history.waiting, refused))
     # They fit the bounds together, but not each while the others come.
-    free = config.model_copy(update={"labels": config.labels.unbounded})
-    other = _empty(free, origin.identity, found, shard.learner.to_state())
+    other = _empty(config, origin.identity, found, shard.learner.to_state(), bounded=False)
     let_wait(shard, other, waiting.batch_of(records), history.time or 0)
 
 
@@ -569,10 +568,17 @@ def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
 
 
 def _empty(
-    config: Config, identity: IdentityRecord, found: Sources, learned: State | None = None
+    config: Config,
+    identity: IdentityRecord,
+    found: Sources,
+    learned: State | None = None,
+    *,
+    bounded: bool = True,
 ) -> Shard:
     defaults, model = journal.defaults_of(identity), identity.model
     own = with_settings(config, identity.identity, defaults)
+    if not bounded:  # the horizon is a setting of the identity too
+        own = own.model_copy(update={"labels": own.labels.unbounded})
     cut, schema = found.largest_dead_letter, found.predictions_schema
     return shard_of(
         own,

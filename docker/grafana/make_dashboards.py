@@ -542,6 +542,15 @@ OPERATIONS: dict[str, list[Panel]] = {
             ),
         ),
         lines(
+            "Read otherwise, or left out",
+            "cps",
+            rates("headwater_cut_texts_total", "shard", "cut texts, shard {{shard}}"),
+            rates("headwater_numbers_as_text_total", "shard", "numbers as text, shard {{shard}}"),
+            rates("headwater_ignored_records_total", "shard", "ignored records, shard {{shard}}"),
+            about="Texts cut within a character, numbers written as texts, and tombstones and "
+            "change events that the configuration leaves out.",
+        ),
+        lines(
             "Snapshots that failed, in an hour",
             "short",
             in_an_hour("headwater_snapshot_failures_total", "place", "{{place}}"),

@@ -47,6 +47,26 @@ def test_texts_for_missing_are_in_the_identity() -> None:
     assert identity_difference(old, new) == ['values.missing: was not set, now ["-999", "NA"]']
 
 
+@pytest.mark.parametrize(
+    ("key", "off", "on"),
+    [
+        ("numbers_as_text", "[]", '["price"]'),
+        ("tombstones", '"dead_letter"', '"skip"'),
+        ("changes", "[]", '["c", "r"]'),
+    ],
+)
+def test_what_is_off_is_not_set(key: str, off: str, on: str) -> None:
+    """A journal from before the key existed belongs to the service; with the key on it does not."""
+    old, kept, new = (
+        parse(CONFIG.replace('labels = "paid"', f'labels = "paid"{more}')).identity()
+        for more in ("", f", {key} = {off}", f", {key} = {on}")
+    )
+
+    assert key not in old["input"]
+    assert kept == old
+    assert identity_difference(old, new) == [f"input.{key}: was not set, now {on}"]
+
+
 def test_identity_equals_itself_after_json() -> None:
     """The journal stores it as JSON."""
     identity = parse(CONFIG).identity()

@@ -45,7 +45,7 @@ SECTIONS = {
     "reporter_field": ("labels", "reporter"),
     "keep_bad": ("values", "on_bad_value"),
     **{name: ("labels", name) for name in ("corrections", "max_pending", "max_pending_bytes")},
-    **{name: ("output", name) for name in ("top", "explain", "cloudevents")},
+    **{name: ("output", name) for name in ("top", "explain", "cloudevents", "notes")},
     "max_dead_letter_ratio": ("output", "max_dead_letter_ratio"),
 }
 

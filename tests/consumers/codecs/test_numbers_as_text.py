@@ -64,7 +64,8 @@ def test_texts_are_the_numbers_that_decimal_reads(seed: int) -> None:
         i: tuple(n for n, w in zip(names, pair, strict=True) if w == "bad")
         for i, pair in enumerate(wanted)
     }
-    assert block.bad == {i: fields for i, fields in bad.items() if fields}
+    found = {i: tuple(value.field for value in values) for i, values in block.bad.items()}
+    assert found == {i: fields for i, fields in bad.items() if fields}
     assert block.converted == sum(each.converted for each in alone)
 
 
