@@ -433,7 +433,7 @@ class Config(Section):
         for section, key in _NOT_LEARNED:
             del identity[section][key]
         for key in _OPTIONAL_INPUT:
-            # Off, it is not set: a journal from before it existed is still this service's.
+            # Off, it decides nothing, so the identity does not have it.
             if getattr(self.input, key) == type(self.input).model_fields[key].default:
                 del identity["input"][key]
         if self.labels.reporter is not None:

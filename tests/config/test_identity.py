@@ -56,7 +56,7 @@ def test_texts_for_missing_are_in_the_identity() -> None:
     ],
 )
 def test_what_is_off_is_not_set(key: str, off: str, on: str) -> None:
-    """A journal from before the key existed belongs to the service; with the key on it does not."""
+    """Written or left out, a key that is off gives one identity; with the key on it is another."""
     old, kept, new = (
         parse(CONFIG.replace('labels = "paid"', f'labels = "paid"{more}')).identity()
         for more in ("", f", {key} = {off}", f", {key} = {on}")
