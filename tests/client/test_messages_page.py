@@ -30,4 +30,4 @@ def test_python_of_the_page_runs_beside_its_service(
             exec(compile(code.replace("http://localhost:8321", url), "messages.md", "exec"), {})
 
     assert len(BLOCKS) == 1
-    assert capsys.readouterr().out == "None []\n"
+    assert capsys.readouterr().out == "None [] None\n"

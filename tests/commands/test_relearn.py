@@ -117,7 +117,7 @@ def test_service_continues_with_the_new_model(ran: Path, tmp_path: Path, capsys:
     [
         (MODEL, "nothing to re-learn"),
         ('type = "MixedNB"\nhalf_lif = 80', "did you mean 'half_life'"),
-        (NEW + "\n[labels]\nhorizon = '1h'", "labels.horizon"),
+        (NEW + "\n[labels]\nsilence = 'ham'\ncorrections = true", "labels.silence"),
     ],
 )
 def test_what_cannot_be_learned_again_is_one_line(

@@ -282,7 +282,7 @@ def test_list_says_why_a_start_would_refuse_one(place, capsys) -> None:
 
     Path("svc.toml").write_text(CONFIG + "[labels]\nhorizon = '1d'\n")
     rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
-    assert rows[1]["refused"] == ('of another configuration (labels.horizon: was "7d", now "1d")')
+    assert rows[1]["refused"] == ('of other settings (labels.horizon: was "7d", now "1d")')
 
 
 def test_export_copies_one_and_its_header(place, capsys) -> None:

@@ -25,7 +25,7 @@ from consumers.web.page import Page, PageCollector
 from stream.decision.overall import RISK_SCORES
 from stream.evaluate.quality import WINDOWS
 from tests.telemetry.test_prometheus import OF, commit, full, samples, series, telemetry
-from tests.telemetry.views import RISK, challenger, quality, view
+from tests.telemetry.views import MOST_SERIES, RISK, challenger, quality, view
 
 
 def test_hostile_feature_names_stay_distinct() -> None:
@@ -213,7 +213,7 @@ def test_a_scrape_of_300_classes_stays_small() -> None:
 
     found = samples(registry)
     counts = {tuple(sorted(k)): v for (n, k), v in found.items() if n.endswith("confusion_total")}
-    assert len(found) <= 600
+    assert len(found) <= MOST_SERIES
     assert len(counts) == 21 * 21
     assert sum(counts.values()) == confusion.sum()
     at = OF | {"true": OTHER, "predicted": "class 3"}

@@ -35,6 +35,7 @@ from stream.keyed import KeysView
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 BAD = KeyScore("bad", 900, 0.6, 0.9, 0.7, 0.3, worse=True)
 KEYS = KeyScoresView("tenant", 40, 30, 1, {0.01: 0.6, 0.5: 0.95}, (BAD,))
+MOST_SERIES = 620  # of a scrape with one model and 20 classes
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
 
 

@@ -459,7 +459,7 @@ def test_run_says_what_its_configuration_has_no_word_for(make_service, caplog) -
     )
     unused = "note features: GaussianNB does not use shape (categorical)"
     absent = [
-        f"field {name!r} of [features] is in none of the first 1,000 observations since this "
+        f"field {name!r} of [features] has no value in the first 1,024 observations since this "
         "start; check its name"
         for name in ("adress", "shape")
     ]

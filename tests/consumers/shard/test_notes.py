@@ -11,6 +11,7 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Record
 from consumers.config import parse
+from consumers.shard.batches import Commit
 from stream import MixedNB
 from tests.consumers.feeds import NOW, batch, seen, shard, told
 
@@ -53,7 +54,7 @@ def test_shape_of_a_commit_decides_whether_its_predictions_have_notes() -> None:
     """A replay writes the bytes of the commit, whatever the configuration is now."""
     then, now = (shard(MixedNB(), keep_bad=True, notes=n) for n in (True, False))
     first = [each.value for each in then.process(batch(records()), NOW).predictions()]
-    again = now.process(batch(records()), NOW, shape=then.spec.outputs)
+    again = now.process(batch(records()), NOW, Commit(outputs=then.spec.outputs))
 
     assert [each.value for each in again.predictions()] == first
     assert any(b'"notes":' in (value or b"") for value in first)
