@@ -30,6 +30,7 @@ SERVICES = Path(__file__).parent / "services"
 EMBEDDED = sorted(p.name for p in SERVICES.iterdir() if p.name.endswith("-sqlite"))
 KAFKA = sorted(p.name for p in SERVICES.iterdir() if p.name.endswith("-kafka"))
 AUDITED = 7  # predictions of a service, from its first to its last
+RIVER = "skips-sqlite"  # its model is river's
 
 
 def restored(name: str, directory: Path, url: str, bootstrap: str = "") -> list[Record]:
@@ -70,7 +71,8 @@ def test_service_of_the_embedded_log_comes_out_bit_for_bit(name, tmp_path, capsy
 def test_predictions_are_written_in_the_same_bytes(name, tmp_path) -> None:
     """By columns and one by one: the recorded ones, of all commits that no rollback removed."""
     records = restored(name, tmp_path, f"sqlite:{tmp_path / 'log.db'}")
-    written = {(r.key, r.timestamp, r.value) for r in records if r.topic == "verdicts"}
+    seen = rounded if name == RIVER else bytes
+    written = {(r.key, r.timestamp, seen(r.value)) for r in records if r.topic == "verdicts"}
     config = load_config(tmp_path / "svc.toml")
     with closing(open_log(config.input.transport)) as log:
         found = sources(config, log)
@@ -83,8 +85,16 @@ def test_predictions_are_written_in_the_same_bytes(name, tmp_path) -> None:
 
     assert all(isinstance(made, OutgoingColumns) for made in by_columns)
     assert again == list(chain.from_iterable(outcome.one_by_one() for outcome in outcomes))
-    assert {(r.key, r.timestamp, r.value) for r in again} <= written
+    assert {(r.key, r.timestamp, seen(r.value)) for r in again} <= written
     assert len(again) > len(written) / 2
+
+
+def rounded(prediction: bytes) -> bytes:
+    """With probabilities of 12 digits. river's GaussianNB takes exp and log of numpy, whose last
+    bit depends on the processor."""
+    told = json.loads(prediction)
+    told["probabilities"] = [[label, f"{p:.12g}"] for label, p in told["probabilities"]]
+    return json.dumps(told).encode()
 
 
 @pytest.mark.kafka
