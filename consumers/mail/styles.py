@@ -73,7 +73,7 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 _PLAIN_MEDIA = re.compile(r"@media\s+(?:only\s+)?(?:all|screen)\s*$", re.IGNORECASE)
-_BACKGROUND_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
+_BACKGROUND_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\)?)?")
 _IMAGE = ("url(", "gradient(", "image(", "var(", "inherit")
 _NOWHERE = ("transparent", "none", "initial", "unset")
 
@@ -246,7 +246,7 @@ def background_of(made: Declared) -> str:
         return value
     value = value_of(made, "background")
     closed = value.rfind(")") + 1
-    # A bracket that nothing closes opens nothing. A search for its end would be repeated at each.
+    # A bracket that nothing closes opens nothing.
     for word in _BACKGROUND_WORDS.findall(value[:closed] + value[closed:].replace("(", " ")):
         if word not in _NOWHERE and colour_of(word) is not None:
             return str(word)

@@ -201,7 +201,7 @@ def _inlined(svg: str, key: str, label: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", svg)
+    svg = re.sub(r"url\(#([^()]+)\)", rf"url(#{key}-\1)", svg)
     size = f' role="img" aria-label="{label}"'
     svg = re.sub(r'(<svg[^<>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^<>]*?) (?:width|height)="[^"]*"', rf"\1{size}", svg, count=1)

@@ -42,7 +42,7 @@ def remedy(complaint: str) -> str:
         return f"{complaint}; upgrade headwater, or write the topic with another codec"
     name = found[1]
     package = _LIBRARIES[name][0] if name in _LIBRARIES else name
-    where = re.search(r" \((partition .*)\)$", complaint)
+    where = re.search(r" \((partition [^()]*)\)$", complaint)
     place = "" if where is None else f" {where[1]}"
     return (
         f"expected batches with an installed codec, got {name}{place}; "

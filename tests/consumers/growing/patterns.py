@@ -28,8 +28,11 @@ METHODS = ("search", "match", "fullmatch", "sub", "findall", "finditer", "split"
 PLAIN = ("a", "1", " ", "\n", "é", "(", ")", '"', "'", ".", "<", "=", ":", ";", "/")
 ENDS = ("", "!", "\0", "z", "\n\n")
 MOST = 700  # texts of a pattern
-SIZES = (12, 24, 1_000)  # characters; exponential time shows in a few
-SUSPECT = 0.002  # seconds from which a text is looked at
+SIZES = (12, 24, 1_000, 4_000)  # characters; exponential time shows in a few, cubic in 1,000
+FEW = 125  # characters that take no measurable time, unless it is exponential
+# Seconds from which times can be compared. The square of 4,000 takes a multiple on any machine, and
+# work beside it only makes it longer.
+SUSPECT = 0.002
 STEEP = 1.6  # times linear, of each of two doublings
 TRIES = 3
 
@@ -130,9 +133,11 @@ def _is_steep(call: Callable[[Any], object], made: Callable[[int], str | bytes])
     n = SIZES[0]
     while _least(call, made(n)) < SUSPECT:
         n *= 2
-    if n < SIZES[-1] // 8:  # so slow for so few
+    if n < FEW:  # so slow for so few
         return True
-    times = [_least(call, made(m)) for m in (n, 2 * n, 4 * n)]
+    texts = [made(m) for m in (n, 2 * n, 4 * n)]
+    rounds = [[_seconds(call, text) for text in texts] for _ in range(TRIES)]
+    times = [min(each) for each in zip(*rounds, strict=True)]  # in turn: all beside the same work
     return times[1] > STEEP * 2 * times[0] and times[2] > STEEP * 2 * times[1]
 
 
