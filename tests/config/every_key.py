@@ -104,6 +104,7 @@ EXAMPLES: dict[str, Any] = {
 }
 SILENCE = ("silence", "after", "score_silence", "label_frequency")
 AVRO = ("format", "reader_schema")
+NOTES = "notes"  # not with AVRO, whose predictions have a schema
 BUDGET = "max_false_positive_rate"
 # Keys of which one forbids the other stand in several configurations: what each has in [model]
 # and [[challenger]], and which keys and sections it has not.
@@ -116,7 +117,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"bins": {"edges": {"a": [1, 2.5]}}},
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "action", "explain", "token"),
-            *(BUDGET, "mail", "mix"),
+            *(BUDGET, "mail", "mix", NOTES),
         },
     ),
     "budget": (
@@ -124,7 +125,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {
             *("pipeline", "trust_pickle", "seed", "challenger", "detectors", "losses", "reject"),
             *SILENCE,
-            *("action", "token", "mail", "mix"),
+            *("action", "token", "mail", "mix", NOTES),
         },
     ),
     "mixed": (
@@ -145,6 +146,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
             "mail",
             "mix",
             BUDGET,
+            NOTES,
             *SILENCE,
         },
     ),
@@ -152,7 +154,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
         {
             *("bins", "parameters", "corrections", "explain", "username", "password", "mail"),
-            *(BUDGET, "mix", *SILENCE),
+            *(BUDGET, "mix", NOTES, *SILENCE),
         },
     ),
 }
