@@ -197,8 +197,8 @@ def _svg(key: str, label: str, draw: Callable[[Any], None]) -> str:
 
 
 def _inlined(svg: str, key: str, label: str) -> str:
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg, _, described = svg[svg.index("<svg") :].partition("<metadata>")
+    svg += described.partition("</metadata>")[2]
     svg = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', svg)
     svg = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', svg)
     svg = re.sub(r"url\(#([^()]+)\)", rf"url(#{key}-\1)", svg)
