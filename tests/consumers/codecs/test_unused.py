@@ -110,13 +110,15 @@ def test_value_is_used_as_written_or_it_is_named(door, settings, document) -> No
     bad = {note.field for note in notes if note.what == "bad"}
     for path, value in leaves(document):
         name = ".".join(path)
+        text = isinstance(value, str) and kinds.get(name) in ("numeric", "binary")
+        absent = value is None or value != value or (text and value.strip() in missing)
         if codec.decoded(broken(document, path))[:3] == before[:3]:
             unused |= {".".join(path[:n]) for n in range(1, len(path) + 1)}
             said = any(".".join(path[:n]) in named for n in range(1, len(path) + 1))
-            text = isinstance(value, str) and kinds.get(name) in ("numeric", "binary")
-            assert said or value is None or value != value or (text and value.strip() in missing)
+            assert said or absent
         elif name in kinds and name not in bad:
-            assert before[0][name] == as_written(kinds[name], value)
+            written = None if absent else as_written(kinds[name], value)
+            assert before[0].get(name) == written
     empty = {name for name, value in document.items() if value == {}}
     assert named - bad <= unused | empty | {n for n in named if n.partition(".")[0] in document}
 
