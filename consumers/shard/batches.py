@@ -234,12 +234,15 @@ def without_ignored(
 ) -> dict[int, RecordError]:
     """The rejected records that are dead letters; the others are counted as ignored. `tombstones`:
     whether records without a value are ignored."""
+    if not rejected:
+        return rejected
     kept = {
         i: error
         for i, error in rejected.items()
         if not isinstance(error, IgnoredRecordError) and not (tombstones and values[i] is None)
     }
-    counts.update(Counter(ignored=len(rejected) - len(kept)) + Counter())  # if not 0
+    if ignored := len(rejected) - len(kept):
+        counts["ignored"] += ignored
     return kept
 
 
