@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from consumers.base.counts import counted
+from consumers.base.fields import field_of
 
 if TYPE_CHECKING:
     from stream.errors import Reason
@@ -139,7 +140,7 @@ class UnknownFields:
             return "the field with the whole name comes first"
         forms = _forms(".".join(path))
         meant = {self._near[form] for form in forms if form in self._near}
-        absent = sorted(name for name in meant if not _has(document, name))
+        absent = sorted(name for name in meant if field_of(document, name) is None)
         return "no field of the model" + (f"; did you mean {absent[0]!r}?" if absent else "")
 
 
@@ -175,16 +176,6 @@ def like_one(name: str, others: Iterable[str]) -> str | None:
     """
     forms = _forms(name)
     return next((other for other in others if forms & _forms(other)), None)
-
-
-def _has(document: Mapping[str, Any], name: str) -> bool:
-    """Whether a document has a value in this field."""
-    found: Any = document
-    if name in document:
-        return document[name] is not None
-    for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found is not None
 
 
 def bounded(notes: Iterable[Note]) -> list[Note]:
