@@ -16,9 +16,8 @@ from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.codecs.account import FieldsView
 from consumers.codecs.unused import like_one
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
-from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
+from consumers.telemetry.advice import only_one_class, only_one_scored, sentence, unmet_labels
 from consumers.telemetry.optional import budget_sentence
-from consumers.telemetry.unmet import unmet_labels
 from stream.data.schema import Label
 from stream.decision import BudgetView
 from stream.decision.risk import named

@@ -25,7 +25,6 @@ from consumers.telemetry.optional import (
     REPORTER_METRICS,
     label_outcomes,
 )
-from consumers.telemetry.otherwise import OTHERWISE
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
@@ -188,7 +187,29 @@ METRICS = (
         ),
     ),
     *FIELD_METRICS,
-    *OTHERWISE,
+    MetricSpec(
+        "headwater_cut_texts_total",
+        "counter",
+        ("shard",),
+        "JSON observations with a text that a program cut within a character (half of a surrogate "
+        "pair, as of an emoji), which was read with U+FFFD there.",
+        of_shard(lambda view: view.read_otherwise.get("cut", 0)),
+    ),
+    MetricSpec(
+        "headwater_numbers_as_text_total",
+        "counter",
+        ("shard",),
+        "Texts that were read as numbers, in the fields of `[input] numbers_as_text`.",
+        of_shard(lambda view: view.read_otherwise.get("converted", 0)),
+    ),
+    MetricSpec(
+        "headwater_ignored_records_total",
+        "counter",
+        ("shard",),
+        "Records that the configuration leaves out, and that are no dead letters: tombstones and "
+        "change events of other operations.",
+        of_shard(lambda view: view.read_otherwise.get("ignored", 0)),
+    ),
     MetricSpec(
         "headwater_mail_faults_total",
         "counter",

@@ -24,10 +24,9 @@ from consumers.shard.views import (
     RiskView,
     ShardView,
 )
-from consumers.telemetry.advice import only_one_class, only_one_scored, sentence
+from consumers.telemetry.advice import only_one_class, only_one_scored, sentence, unmet_labels
 from consumers.telemetry.optional import budget_sentence
 from consumers.telemetry.spec import class_names
-from consumers.telemetry.unmet import unmet_labels
 from consumers.web.document import (
     AlarmStatus,
     BudgetStatus,

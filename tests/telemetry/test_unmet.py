@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumers.telemetry.unmet import unmet_labels
+from consumers.telemetry.advice import unmet_labels
 from tests.telemetry.views import view
 
 
