@@ -172,7 +172,7 @@ def test_fields_that_the_service_does_not_use_are_said(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "of the first 40 observations: field 'age': 20 of 40 values do not fit its kind "
         '(wrong_kind), the last: "7"',
-        "of the first 40 observations: no value in 40 observations: 'amount'; they have 'amuont'",
+        "of the first 40 observations: no value of 'amount'; they have 'amuont'",
         "of the first 40 observations: not declared, so not used: 'amuont'",
     ]
 
