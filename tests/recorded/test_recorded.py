@@ -3,8 +3,9 @@
 `services/` was recorded by `python -m tests.recorded.record` on 2026-11-29, when formats became
 those of today: corrections, dead letters, labels that come early, late and twice, drift that resets
 a model or promotes a challenger, decisions, rollbacks, promotions, records that were passed over;
-on the embedded log and on Kafka. The fingerprints are those of that code. Services of 2026-11-22,
-converted then, had the same predictions and dead letters, byte for byte.
+on the embedded log and on Kafka. The fingerprints are of 2026-11-30: since then the state counts
+what was cut and converted, and nothing else of it differs. Services of 2026-11-22, converted on
+2026-11-29, had the same predictions and dead letters, byte for byte.
 """
 
 from __future__ import annotations
