@@ -19,7 +19,7 @@ from stream.data.parameters import mapping, number, one_of, shown, whole
 from stream.data.state import Rules, Saved, State, count_in
 from stream.errors import SchemaError, StateError
 from stream.preprocessing.binner import Binner, Codes, taught
-from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
+from stream.quantiles.sketch import ENTRIES, QuantileSketch, Span
 
 __all__ = ["MAX_FEATURES", "Discretizer"]
 

@@ -8,8 +8,7 @@ from typing import Any
 from numpy import empty, int64, uint64
 
 from stream.kernel import kernel
-from stream.kernel._kernels import LARGEST_UNIT, advance
-from stream.linear._kernels.logistic import learn_moments, standardise
+from stream.linear._kernels.binned import fade, learn_row
 
 MOST_PAIRED = 16  # values of a record that are paired with each other
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
@@ -34,15 +33,6 @@ def add_pairs(values: Any, found: int, out: Any, at: int) -> int:
 
 
 @kernel
-def fade_moments(unit: Any, growth: float, n: Any, m2: Any) -> None:
-    """Advance the unit by one record, with the moments."""
-    if growth != 1.0 and advance(unit, growth):
-        for j in range(n.shape[0]):
-            n[j] /= LARGEST_UNIT
-            m2[j] /= LARGEST_UNIT
-
-
-@kernel
 def cross(
     op: Any,
     row: Any,
@@ -52,11 +42,8 @@ def cross(
     column: Any,
     unit: Any,
     growth: float,
-    n: Any,
-    mean: Any,
-    m2: Any,
+    b: Any,
     bins: Any,
-    cuts: Any,
     category: Any,
     order: Any,
     pairs: bool,
@@ -66,21 +53,21 @@ def cross(
     start: Any,
     out: Any,
 ) -> None:
-    """Write the indicators of each step: those of its row, the bins of its numbers, and pairs.
+    """Write the indicators of each step: those of its row, the bins of its numbers, and pairs; and
+    learn the bins.
 
     op int8, row int64, w float64 (m,): as in `Block`. x float64 (n, p), source, column int64 (q,):
-    as in `standardise`. unit float64 (1,), n, mean, m2 float64 (D,): copies of the state, which
-    learn here as they will in the state. bins int64 (q, b) or (q, 0): the bucket of each bin of a
-    number; cuts float64 (b - 1,): where the bins end, in standard deviations. category int64
-    (rows used, c): the bucket of each category, -1 if missing. order int64 (q + c,): numbers, then
-    categories, by name. The indicators of a row are bucket[plain[bag[i]]] … bucket[plain[bag[i] +
-    1] - 1]; those of step i become out[start[i]] … out[start[i + 1] - 1], all int64.
+    as in `standardise`. unit float64 (1,): a copy, which advances here as it will in the state.
+    b: `Bins`; they learn. bins int64 (q, b) or (q, 0): the bucket of each bin of a number. category
+    int64 (rows used, c): the bucket of each category, -1 if missing. order int64 (q + c,): numbers,
+    then categories, by name. The indicators of a row are bucket[plain[bag[i]]] …
+    bucket[plain[bag[i] + 1] - 1]; those of step i become out[start[i]] … out[start[i + 1] - 1], all
+    int64.
     """
-    z, spread = empty(source.shape[0]), empty(source.shape[0])
-    values, none, at, binned = empty(order.shape[0], int64), empty((0, 0)), 0, bins.shape[1] > 0
+    values, at, binned = empty(order.shape[0], int64), 0, bins.shape[1] > 0
+    learned, cut = b.n, b.cut
     for i in range(op.shape[0]):
         r = bag[i]
-        standardise(x, row[i], source, column, n, mean, m2, z, spread)
         for k in range(plain[r], plain[r + 1]):
             out[at] = bucket[k]
             at += 1
@@ -90,17 +77,19 @@ def cross(
             if k >= 0 and category[r, k] >= 0:
                 values[found] = category[r, k]
                 found += 1
-            elif k < 0 and binned and not isnan(z[field]):
-                below = 0
-                for cut in cuts:  # few; a search by halves would be slow, as it cannot be foreseen
-                    below += cut < z[field]
+            elif k < 0 and binned:
+                value, j = x[row[i], source[field]], column[field]
+                if isnan(value) or learned[j] <= 0.0:
+                    continue
+                below = 0  # few cuts; a search by halves would be slow, as it cannot be foreseen
+                for c in range(cut.shape[1]):
+                    below += cut[j, c] < value
                 values[found] = bins[field, below]
                 out[at] = values[found]
                 at, found = at + 1, found + 1
         if pairs:
             at = add_pairs(values, found, out, at)
         start[i + 1] = at
-        if op[i] != 0:
-            fade_moments(unit, growth, n, m2)
-            weight = w[i] * unit[0]
-            learn_moments(x, row[i], source, column, 0, weight, False, n, mean, m2, none, none)
+        if op[i] != 0 and binned:
+            fade(unit, growth, b)
+            learn_row(x, row[i], w[i] * unit[0], source, column, b)

@@ -20,7 +20,7 @@ from stream.bayes.categorical import CategoricalNB
 from stream.data.state import State
 from stream.preprocessing import Discretized, Discretizer, QuantileSketch, Span
 from stream.preprocessing import discretizer as module
-from stream.preprocessing.sketch import ENTRIES
+from stream.quantiles.sketch import ENTRIES
 from tests.oracles import discretizer as oracles
 
 LENGTH, WIDTH = [4.3, 5.2, 6.1, 7.0, 7.9], [2.0, 2.8, 3.6, 4.4]
