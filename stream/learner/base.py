@@ -33,16 +33,21 @@ from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
 from stream.learner.predictions import Predictions, connected
+from stream.learner.turns import Turns
 
 __all__ = ["WARM", "Learner", "Predictions"]
 
 MAX_CLASSES = 4096
 WARM = "(a field to compile kernels)"  # no learner expects another kind of value in it
+ONLY_PREDICTS = bytes([PREDICT])  # in a block's op
 NO_LABEL = np.int32(-1).tobytes()  # in a block's y; no other code contains these bytes
 
 
 class Learner(Many, abc.ABC):
     """A probabilistic classifier that learns one record at a time.
+
+    One thread uses it at a time: a call that learns while another thread uses the learner raises
+    RuntimeError, and so does a call while another thread learns. Several threads may predict.
 
     Attributes
     ----------
@@ -70,6 +75,12 @@ class Learner(Many, abc.ABC):
     _limited: tuple[int, Schema, int] | None = None
     deep_copies: ClassVar[bool] = False
     _classes: Dictionary
+    _turns: Turns
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        out = super().__new__(cls)
+        out._turns = Turns()
+        return out
 
     def _begin(self) -> None:
         """Set the empty state. Every `__init__` ends with this call."""
@@ -159,7 +170,7 @@ class Learner(Many, abc.ABC):
         Parameters
         ----------
         x
-            Feature to value. Absent values, None and NaN are not evidence.
+            Feature to value. Absent values, None, NaN and pandas' NA and NaT are not evidence.
         y
             The label: text, an integer or a truth value.
         w
@@ -208,10 +219,30 @@ class Learner(Many, abc.ABC):
             return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
-        """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it."""
+        """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread uses this learner, and one of the two learns.
+        """
+        turns = self._turns
         with uninterrupted():
-            before, label, out = self._admitted(block)
-            self._execute(block, label, before, out)
+            if block.op.tobytes().strip(ONLY_PREDICTS):
+                turns.begin_learning()
+                try:
+                    return self._ran(block)
+                finally:
+                    turns.end_learning()
+            turns.begin_prediction()
+            try:
+                return self._ran(block)
+            finally:
+                turns.end_prediction()
+
+    def _ran(self, block: Block) -> Predictions:
+        before, label, out = self._admitted(block)
+        self._execute(block, label, before, out)
         return out
 
     def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:
