@@ -74,22 +74,22 @@ class TokenClassifier(BayesClassifier, abc.ABC):
             super().learn_one(x, y, w)
         else:
             with uninterrupted():
-                self._turns.begin_learning()
+                self._turns.begin(learns=True)
                 try:
                     self._execute_alone(LEARN, code, *found)
                 finally:
-                    self._turns.end_learning()
+                    self._turns.end(learns=True)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """See `Learner.predict_proba_one`. A record of one text is predicted without a block."""
         found = None if self._declared else self._tokens.text_alone(x)
         if found is None:
             return super().predict_proba_one(x)
-        self._turns.begin_prediction()
+        self._turns.begin(learns=False)
         try:
             return dict(zip(self.classes, self._execute_alone(PREDICT, -1, *found), strict=True))
         finally:
-            self._turns.end_prediction()
+            self._turns.end(learns=False)
 
     def _execute_alone(self, op: int, code: int, name: str, text: str) -> list[float]:
         """`_execute` of one step on a record of one text, without a block; its posterior, empty if

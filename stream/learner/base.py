@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -75,12 +76,7 @@ class Learner(Many, abc.ABC):
     _limited: tuple[int, Schema, int] | None = None
     deep_copies: ClassVar[bool] = False
     _classes: Dictionary
-    _turns: Turns
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        out = super().__new__(cls)
-        out._turns = Turns()
-        return out
+    _turns = cached_property(lambda _: Turns())
 
     def _begin(self) -> None:
         """Set the empty state. Every `__init__` ends with this call."""
@@ -226,23 +222,14 @@ class Learner(Many, abc.ABC):
         RuntimeError
             Another thread uses this learner, and one of the two learns.
         """
-        turns = self._turns
+        turns, learns = self._turns, bool(block.op.tobytes().strip(ONLY_PREDICTS))
         with uninterrupted():
-            if block.op.tobytes().strip(ONLY_PREDICTS):
-                turns.begin_learning()
-                try:
-                    return self._ran(block)
-                finally:
-                    turns.end_learning()
-            turns.begin_prediction()
+            turns.begin(learns)
             try:
-                return self._ran(block)
+                before, label, out = self._admitted(block)
+                self._execute(block, label, before, out)
             finally:
-                turns.end_prediction()
-
-    def _ran(self, block: Block) -> Predictions:
-        before, label, out = self._admitted(block)
-        self._execute(block, label, before, out)
+                turns.end(learns)
         return out
 
     def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:

@@ -26,8 +26,8 @@ class Turns:
     Examples
     --------
     >>> turns = Turns()
-    >>> turns.begin_prediction()
-    >>> turns.begin_learning()
+    >>> turns.begin(learns=False)
+    >>> turns.begin(learns=True)
     Traceback (most recent call last):
         ...
     RuntimeError: this learner was used by another thread, and one of both learns; use it in one \
@@ -43,8 +43,14 @@ thread at a time, or guard it with a lock
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
         return Turns, ()
 
-    def begin_learning(self) -> None:
-        """RuntimeError if another call learns or predicts."""
+    def begin(self, learns: bool) -> None:
+        """RuntimeError if another call learns, or uses the learner and this one learns."""
+        if not learns:
+            self._predict.append(True)
+            if self.free:
+                return
+            self._predict.pop()
+            raise RuntimeError(SEVERAL)
         try:
             self.free.pop()
         except IndexError:
@@ -53,17 +59,9 @@ thread at a time, or guard it with a lock
             self.free.append(True)
             raise RuntimeError(SEVERAL)
 
-    def end_learning(self) -> None:
-        """Let others learn and predict."""
-        self.free.append(True)
-
-    def begin_prediction(self) -> None:
-        """RuntimeError if another call learns."""
-        self._predict.append(True)
-        if not self.free:
+    def end(self, learns: bool) -> None:
+        """Let others use the learner."""
+        if learns:
+            self.free.append(True)
+        else:
             self._predict.pop()
-            raise RuntimeError(SEVERAL)
-
-    def end_prediction(self) -> None:
-        """Let others learn, if no other call predicts."""
-        self._predict.pop()

@@ -18,8 +18,8 @@ from stream.data.columns import MAX_FEATURES
 from stream.data.state import FINITE, Rules, Saved, State
 from stream.data.tables import grown, padded
 from stream.errors import StateError
-from stream.linear._kernels import binned as kernels
-from stream.linear._kernels.binned import Bins
+from stream.linear._kernels import crossed as kernels
+from stream.linear._kernels.crossed import Bins
 
 __all__ = ["Bins", "empty", "exported", "merged", "restored", "room", "widened"]
 

@@ -110,11 +110,11 @@ def test_record_that_is_refused_gives_the_turn_back(model) -> None:
 def test_copy_is_used_by_nobody(copied) -> None:
     """Of a learner that is in use."""
     turns = Turns()
-    turns.begin_learning()
+    turns.begin(learns=True)
     other = copied(turns)
-    other.begin_learning()
-    other.end_learning()
-    other.begin_prediction()
+    other.begin(learns=True)
+    other.end(learns=True)
+    other.begin(learns=False)
 
     with pytest.raises(RuntimeError):
-        turns.begin_learning()
+        turns.begin(learns=True)
