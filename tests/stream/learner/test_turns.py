@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from stream import GaussianNB, Learner, LogisticRegression, MixedNB, Mixture, MultinomialNB
+from stream import (
+    GaussianNB,
+    KNNClassifier,
+    Learner,
+    LogisticRegression,
+    MixedNB,
+    Mixture,
+    MultinomialNB,
+)
 from stream.learner.turns import Turns
 
 X = {"a": 1.0}
@@ -75,10 +83,10 @@ def test_learning_while_another_thread_predicts_is_refused(model, monkeypatch) -
     model.learn_one(X, "q")
 
 
-@pytest.mark.parametrize("made", [GaussianNB(), MultinomialNB()])
+@pytest.mark.parametrize("made", [GaussianNB(), KNNClassifier(), MultinomialNB()])
 def test_record_without_a_block_is_refused_while_another_thread_learns(made, monkeypatch) -> None:
     """Such calls have a way of their own."""
-    x = {"a": 1.0} if isinstance(made, GaussianNB) else {"a": "free money"}
+    x = {"a": "free money"} if isinstance(made, MultinomialNB) else {"a": 1.0}
     model = made.clone()
     model.learn_many([x, x], ["p", "q"])
     for call in (lambda: model.predict_proba_one(x), lambda: model.learn_one(x, "q")):
