@@ -15,7 +15,7 @@ from consumers.api.operations import LABEL, OBSERVATION, OPERATIONS, UNNAMED, Op
 from consumers.api.problems import MEDIA_TYPE, by_protocol
 from consumers.codecs.json_document import LONGEST_ID
 from consumers.config import Config
-from stream.data.schema import HEAVIEST, LARGEST, LONGEST_LABEL
+from stream.data.schema import LARGEST, LONGEST_LABEL
 from stream.join.reporters import LONGEST_REPORTER
 
 __all__ = ["document", "page"]
@@ -35,7 +35,6 @@ _LABEL: dict[str, Any] = {
     "minimum": -(2**63),
     "maximum": 2**63 - 1,
 }
-_WEIGHT = {"type": "number", "exclusiveMinimum": 0, "maximum": HEAVIEST}
 
 
 def document(config: Config) -> dict[str, Any]:
@@ -76,7 +75,8 @@ def _records(config: Config) -> dict[str, Any]:
     if (label := config.input.label) is not None and "." not in label:
         properties[label] = {**_LABEL, "type": [*_LABEL["type"], "null"]}
     observation = {"type": "object", "properties": properties}
-    told = {"id": id_, "label": _LABEL, "w": _WEIGHT}
+    weight = {"type": "number", "exclusiveMinimum": 0, "maximum": config.labels.max_weight}
+    told = {"id": id_, "label": _LABEL, "w": weight}
     if (reporter := config.labels.reporter) is not None and "." not in reporter:
         told[reporter] = {"type": ["string", "integer", "null"], "maxLength": LONGEST_REPORTER}
     return {

@@ -56,7 +56,7 @@ _OwnReason = Literal[
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
     "bad_reporter",  # a reporter that is not a text of 1 to 256 characters
-    "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
+    "bad_weight",  # a weight that is not a number above 0, or beyond [labels] max_weight
     "crash_poison",  # the process died each time it processed the record
 ]
 if TYPE_CHECKING:

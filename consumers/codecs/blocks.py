@@ -16,7 +16,7 @@ from consumers.base.cells import as_texts, chosen
 from consumers.codecs.compiled import CompiledDecoder, JsonField, JsonKind, Spans
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 from stream.data.block import Rows
-from stream.data.schema import HEAVIEST, Schema
+from stream.data.schema import Schema
 from stream.data.sequences import CodedColumn, TextColumn
 from stream.join.reporters import LONGEST_REPORTER
 
@@ -128,10 +128,12 @@ class LabelBlocks:
     ----------
     reporter
         The field with the reporter, without dots, or None.
+    heaviest
+        The largest weight of a record that is not left.
     """
 
-    def __init__(self, reporter: str | None) -> None:
-        self._reporter = reporter
+    def __init__(self, reporter: str | None, heaviest: float) -> None:
+        self._reporter, self._heaviest = reporter, heaviest
         declared = [
             JsonField("id", JsonKind.ID, 0, longest=LONGEST_ID),
             JsonField("label", JsonKind.LABEL, 1),
@@ -146,7 +148,7 @@ class LabelBlocks:
         numbers, spans, plain = self._decoder.read(values)
         weights = numbers[:, 0]
         weights[np.isnan(weights)] = 1.0
-        plain &= (weights > 0.0) & (weights <= HEAVIEST) & ~spans.missing(1)
+        plain &= (weights > 0.0) & (weights <= self._heaviest) & ~spans.missing(1)
         ids = _ids(spans, 0, keys, plain)
         reporters = None if self._reporter is None else spans.objects(2).tolist()
         left = np.flatnonzero(~plain).tolist()

@@ -397,18 +397,21 @@ class JsonLabels:
         Decodes a record of another wire format; None: the records are JSON.
     reporter
         The field that names who gave the label; None: nobody is named.
+    heaviest
+        The largest weight, see `[labels] max_weight`.
     """
 
     def __init__(
         self,
         documents: Callable[[bytes | None], dict[str, Any]] | None = None,
         reporter: str | None = None,
+        heaviest: float = kinds.HEAVIEST,
     ) -> None:
         self._documents = documents
-        self.reporter = reporter
+        self.reporter, self.heaviest = reporter, heaviest
         self._typed_decode = _label_decoder(documents, reporter)
         compiled = documents is None and self._typed_decode is not None
-        self._blocks = LabelBlocks(reporter) if compiled else None
+        self._blocks = LabelBlocks(reporter, heaviest) if compiled else None
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> DecodedLabels:
         """Columns of the records."""
@@ -442,7 +445,7 @@ class JsonLabels:
                     raise msgspec.DecodeError
                 safe = value is not None and len(value) <= SHORT and value.isascii()
                 record = decode(value if safe else checked(value))
-                if record.label is None or not 0 < record.w <= kinds.HEAVIEST:
+                if record.label is None or not 0 < record.w <= self.heaviest:
                     raise msgspec.DecodeError
                 id_ = record.id
                 ids[i] = (
@@ -470,8 +473,10 @@ class JsonLabels:
         label, w = name_of(document.get("label")), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
-        if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
-            raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
+        number = isinstance(w, int | float) and not isinstance(w, bool)
+        if not number or not 0 < _float(w) <= self.heaviest:
+            most = f"{self.heaviest:g} ([labels] max_weight)"
+            raise RecordError("bad_weight", f'"w" expects a number above 0 and at most {most}')
         who = None if self.reporter is None else reporter_name(_at(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
 
@@ -570,10 +575,6 @@ def _float(w: float) -> float:
         return float(w)
     except OverflowError:
         return inf
-
-
-def _usable(w: float) -> bool:
-    return 0 < w <= kinds.HEAVIEST
 
 
 def _id(value: Any, key: bytes | None, field: str = "id") -> str:

@@ -32,6 +32,7 @@ from consumers.config.units import (
     shown_url,
     size_bytes,
 )
+from stream.data.schema import HEAVIEST
 from stream.join.silence import Silence
 
 __all__ = [
@@ -196,6 +197,16 @@ class LabelsConfig(Section):
         "one for each eight labels learned. The score stays that of the first label. Default off: "
         "the first label counts, which needs no second store of features and works with every "
         "model.",
+    )
+    max_weight: float = Field(
+        default=100.0,
+        strict=False,
+        ge=1,
+        le=HEAVIEST,
+        allow_inf_nan=False,
+        description="The largest weight of a label. A label of weight w counts as w labels, so one "
+        "of a million would outweigh all that a model has learned. A larger one is a dead letter "
+        "with the reason `bad_weight`. Default 100: enough for classes of different cost.",
     )
     reporter: FieldName | None = Field(
         default=None,

@@ -221,7 +221,8 @@ class ShardSpec:
         """A decoder of label records: in the wire format with these schemas, or in JSON."""
         documents = self._documents(schemas, None)
         decode = ChangeEvents(self.changes, documents) if self.changes else documents
-        return JsonLabels(decode, self.config.labels.reporter)
+        labels = self.config.labels
+        return JsonLabels(decode, labels.reporter, labels.max_weight)
 
     def join(self) -> LabelJoin:
         """The empty join."""

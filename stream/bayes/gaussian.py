@@ -369,18 +369,19 @@ class GaussianNB(BayesClassifier):
         c = self._classes.codes.get(y, -1) if type(y) in LABELS else -1
         known = c >= 0 and type(self._classes.values[c]) is type(y)
         usual = self.half_life is None and type(w) in NUMBERS and 0 < w <= HEAVIEST
-        laid = self._laid(x) if known and usual else None
+        laid = self._laid(x) if known and usual and self._turns.free else None
         if laid is not None:
             self._gaussian.learn_laid(laid, c, float(w), self._prior.weight)
         else:
             super().learn_one(x, y, w)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
-        laid = self._laid(x) if self.priors is None else None
+        laid = self._laid(x) if self.priors is None and self._turns.free else None
         if laid is None:
             return super().predict_proba_one(x)
         posterior = self._gaussian.answer_laid(laid, self._prior.weight)
-        return dict(zip(self._classes.values, posterior, strict=True))
+        # Another thread may have added a class since, but only at the end.
+        return dict(zip(self._classes.values, posterior, strict=False))
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions

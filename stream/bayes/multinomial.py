@@ -15,7 +15,7 @@ from stream.bayes.classifier import BayesClassifier, check_priors
 from stream.bayes.part import Part, Steps
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
 from stream.data.block import LEARN, PREDICT, Rows
-from stream.data.parameters import check_half_life, number, one_of, whole
+from stream.data.parameters import check_half_life, flag, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
@@ -74,14 +74,22 @@ class TokenClassifier(BayesClassifier, abc.ABC):
             super().learn_one(x, y, w)
         else:
             with uninterrupted():
-                self._execute_alone(LEARN, code, *found)
+                self._turns.begin(learns=True)
+                try:
+                    self._execute_alone(LEARN, code, *found)
+                finally:
+                    self._turns.end(learns=True)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """See `Learner.predict_proba_one`. A record of one text is predicted without a block."""
         found = None if self._declared else self._tokens.text_alone(x)
         if found is None:
             return super().predict_proba_one(x)
-        return dict(zip(self.classes, self._execute_alone(PREDICT, -1, *found), strict=True))
+        self._turns.begin(learns=False)
+        try:
+            return dict(zip(self.classes, self._execute_alone(PREDICT, -1, *found), strict=True))
+        finally:
+            self._turns.end(learns=False)
 
     def _execute_alone(self, op: int, code: int, name: str, text: str) -> list[float]:
         """`_execute` of one step on a record of one text, without a block; its posterior, empty if
@@ -211,7 +219,8 @@ class MultinomialNB(TokenClassifier):
     likelihood of -inf is a probability of 0. If it is -inf for all classes, the posterior is the
     prior.
 
-    The multinomial coefficient is left out, because it is the same for all classes.
+    The multinomial coefficient is left out, because it is the same for all classes;
+    `log_evidence_one` can have it.
 
     A token that was never learned is not evidence, because the estimate covers only the d tokens of
     the vocabulary. (A probability of alpha / (N_c + alpha · d) for it would make each new word an
@@ -250,6 +259,37 @@ class MultinomialNB(TokenClassifier):
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         self._begin()
+
+    def log_evidence_one(self, x: Mapping[Any, Any], coefficient: bool = False) -> float:
+        """log p(x) = log Σ P(class) · p(x | class): how likely its tokens are in this order.
+
+        Parameters
+        ----------
+        coefficient
+            Whether the tokens are in any order: p(x) then has the multinomial coefficient
+            m! / ∏ x!, for m learned tokens of which each one occurs x times.
+
+        Raises
+        ------
+        NotLearnedError
+            No class is known.
+
+        Examples
+        --------
+        >>> import math
+        >>> from stream import MultinomialNB
+        >>> model = MultinomialNB(alpha=0)
+        >>> model.learn_one({"text": "a a b b"}, "one")
+        >>> given = {"text": "a b"}
+        >>> round(math.exp(model.log_evidence_one(given)), 4)
+        0.25
+        >>> round(math.exp(model.log_evidence_one(given, coefficient=True)), 4)
+        0.5
+        """
+        found = super().log_evidence_one(x)
+        if flag("coefficient", coefficient):
+            found += self._tokens.log_coefficient(self.columns([x]))
+        return found
 
     @property
     def _rule(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from math import fsum, lgamma
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -204,6 +205,15 @@ class TokenPart(Part):
             for k, b in enumerate(bags.bucket.tolist())
             if b >= 0 and self.counts.slot[b]
         ]
+
+    def log_coefficient(self, rows: Rows) -> float:
+        """log(m! / ∏ x!) of the one row, for m learned tokens of which each one occurs x times."""
+        bags = self._read(rows, ONE)
+        times: dict[int, float] = defaultdict(float)
+        for b, n in zip(bags.bucket.tolist(), bags.times.tolist(), strict=True):
+            if b >= 0 and self.counts.slot[b]:
+                times[b] += n
+        return lgamma(1.0 + fsum(times.values())) - fsum(lgamma(1.0 + n) for n in times.values())
 
     def weights(self, classes: int) -> list[Term]:
         """What one more occurrence of each learned token adds."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.parameters import shown
-from stream.data.schema import Label
+from stream.data.schema import NA_TYPES, Label
 from stream.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -439,7 +439,7 @@ def _taken(classes: Sequence[Label], best: NDArray[np.int64], texts: Any) -> NDA
 
 
 def _without_na(values: list[Any]) -> list[Any]:
-    """pandas' NA as None."""
-    if not any(kind.__name__ == "NAType" for kind in set(map(type, values))):
+    """pandas' NA and NaT as None."""
+    if not any(kind.__name__ in NA_TYPES for kind in set(map(type, values))):
         return values
-    return [None if type(v).__name__ == "NAType" else v for v in values]
+    return [None if type(v).__name__ in NA_TYPES else v for v in values]

@@ -31,6 +31,7 @@ __all__ = [
     "Schema",
     "binary",
     "category",
+    "is_missing",
     "number",
     "plain_label",
     "text",
@@ -45,6 +46,9 @@ LONGEST_LABEL = 512  # characters
 # The sum of 2**53 weighted squares of such numbers stays below the largest double.
 LARGEST = 1e100
 HEAVIEST = 2.0**53
+NO_NUMBERS = (bool, str, np.timedelta64)  # the last one is an integer to numpy
+NUMBERS = (float, int, np.floating, np.integer, Decimal)
+NA_TYPES = ("NAType", "NaTType")  # of pandas, which is not imported for them
 # A text is read as counts of hashed tokens, see `stream.text`.
 BUCKETS = 2**20
 
@@ -178,6 +182,26 @@ def _cost(value: Hashable) -> int:
     return PER_NAME + text_bytes(value) if isinstance(value, str) else 0
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is no evidence, whatever its field is: None, a NaN of any type of numbers,
+    NaT, and pandas' NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(Decimal("NaN")), is_missing(np.datetime64("NaT"))
+    (True, True, True)
+    >>> is_missing(""), is_missing(0)
+    (False, False)
+    """
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return value is None or type(value).__name__ in NA_TYPES
+
+
 def number(name: str, value: Any) -> float:
     """`value` as a float; NaN if it is missing.
 
@@ -196,9 +220,9 @@ def number(name: str, value: Any) -> float:
     """
     if value is None:
         return nan
-    if isinstance(value, bool | str) or not isinstance(
-        value, float | int | np.floating | np.integer | Decimal
-    ):
+    if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
+        if is_missing(value):
+            return nan
         raise InvalidRecordError(
             "wrong_kind", f"field {name!r} expects a number, got {_kind(value)}"
         )
@@ -219,11 +243,11 @@ def number(name: str, value: Any) -> float:
 
 def binary(name: str, value: Any) -> float:
     """`value` (true, false, 0 or 1) as 1.0 or 0.0; NaN if it is missing."""
-    if value is None:
-        return nan
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if isinstance(value, int | float | np.floating | np.integer):
+    if is_missing(value):
+        return nan
+    if isinstance(value, NUMBERS):
         x = number(name, value)
         if x in (0.0, 1.0) or isnan(x):
             return x
@@ -246,12 +270,12 @@ def category(name: str, value: Any) -> str | None:
         return value
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, int | float | np.floating | np.integer):
+    if is_missing(value):
+        return None
+    if isinstance(value, NUMBERS):
         x = number(name, value)
-        if isnan(x):
-            return None
-        if isinstance(value, int | np.integer):  # as floats, neighbours of 2**53 are equal
-            return str(int(value))
+        if isinstance(value, int | np.integer | Decimal) and value == int(value):
+            return str(int(value))  # as floats, neighbours of 2**53 are equal
         return str(int(x)) if x.is_integer() else repr(x)
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
 
@@ -260,7 +284,7 @@ def text(name: str, value: Any) -> str | None:
     """Check that `value` is text; None if it is missing."""
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, float) and isnan(value):
+    if is_missing(value):
         return None
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects text, got {_kind(value)}")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -33,16 +34,21 @@ from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
 from stream.learner.predictions import Predictions, connected
+from stream.learner.turns import Turns
 
 __all__ = ["WARM", "Learner", "Predictions"]
 
 MAX_CLASSES = 4096
 WARM = "(a field to compile kernels)"  # no learner expects another kind of value in it
+ONLY_PREDICTS = bytes([PREDICT])  # in a block's op
 NO_LABEL = np.int32(-1).tobytes()  # in a block's y; no other code contains these bytes
 
 
 class Learner(Many, abc.ABC):
     """A probabilistic classifier that learns one record at a time.
+
+    One thread uses it at a time: a call that learns while another thread uses the learner raises
+    RuntimeError, and so does a call while another thread learns. Several threads may predict.
 
     Attributes
     ----------
@@ -70,6 +76,7 @@ class Learner(Many, abc.ABC):
     _limited: tuple[int, Schema, int] | None = None
     deep_copies: ClassVar[bool] = False
     _classes: Dictionary
+    _turns = cached_property(lambda _: Turns())
 
     def _begin(self) -> None:
         """Set the empty state. Every `__init__` ends with this call."""
@@ -159,7 +166,7 @@ class Learner(Many, abc.ABC):
         Parameters
         ----------
         x
-            Feature to value. Absent values, None and NaN are not evidence.
+            Feature to value. Absent values, None, NaN and pandas' NA and NaT are not evidence.
         y
             The label: text, an integer or a truth value.
         w
@@ -208,10 +215,21 @@ class Learner(Many, abc.ABC):
             return self.run_accepted(block)
 
     def run_accepted(self, block: Block) -> Predictions:
-        """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it."""
+        """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread uses this learner, and one of the two learns.
+        """
+        turns, learns = self._turns, bool(block.op.tobytes().strip(ONLY_PREDICTS))
         with uninterrupted():
-            before, label, out = self._admitted(block)
-            self._execute(block, label, before, out)
+            turns.begin(learns)
+            try:
+                before, label, out = self._admitted(block)
+                self._execute(block, label, before, out)
+            finally:
+                turns.end(learns)
         return out
 
     def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:

@@ -2,7 +2,7 @@
 
 Rule: a category is the bucket of "field, unit separator, value", and so is the bin of a number. No
 token has that character, so a category and a token are never the same text. They may still share
-one of the 2**20 buckets. The bin of a number depends on the moments learned before the step. So
+one of the 2**20 buckets. The bin of a number depends on the values learned before the step. So
 there are indicators of numbers for each step of a block, not for each row.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations, product
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from stream.data.block import Block, Floats, Rows, rows_used
 from stream.linear._kernels import crossed as kernels
 from stream.linear._kernels.crossed import MOST_PAIRED
-from stream.linear._kernels.logistic import Linear
+from stream.linear.bins import Bins
 from stream.text import BUCKETS, bucket
 from stream.text.bags import hashed_bags, named_buckets, without_numbers
 
@@ -107,19 +106,9 @@ class Crossing(NamedTuple):
     pairs: bool
     growth: float
 
-    @property
-    def cuts(self) -> Floats:
-        """Where bins end, in standard deviations: bins of equal weight if numbers are normal."""
-        return np.array(_cuts(self.bins), dtype=np.float64)
-
     def buckets(self, names: list[str]) -> NDArray[np.int64]:
         """The bucket of each bin of each of these numbers."""
         return _buckets(tuple(names), self.bins).copy()
-
-
-@lru_cache(maxsize=64)
-def _cuts(bins: int) -> tuple[float, ...]:
-    return tuple(NormalDist().inv_cdf(i / bins) for i in range(1, bins))
 
 
 @lru_cache(maxsize=256)
@@ -133,11 +122,13 @@ def crossed(
     source: NDArray[np.int64],
     column: NDArray[np.int64],
     crossing: Crossing,
-    s: Linear,
+    unit: Floats,
+    bins: Bins,
 ) -> Indicators:
-    """The indicators of each step; O(values² + tokens) a step.
+    """The indicators of each step; O(values² + tokens) a step. The bins learn.
 
-    The numbers are block.rows.numeric[:, source], in the columns `column` of the state `s`.
+    The numbers are block.rows.numeric[:, source], in the columns `column` of `bins`. unit: that of
+    the state.
     """
     rows = block.rows
     used, bag = rows_used(block)
@@ -150,8 +141,8 @@ def crossed(
     out = np.empty(int(np.diff(plain.start)[bag].sum()) + most * len(block), dtype=np.int64)
     kernels.cross(
         *(block.op, block.row, block.w, rows.numeric, source, column),
-        *(s.unit.copy(), crossing.growth, s.n.copy(), s.mean.copy(), s.m2.copy()),
-        *(crossing.buckets(names), crossing.cuts, category, fields.astype(np.int64)),
+        *(unit.copy(), crossing.growth, bins),
+        *(crossing.buckets(names), category, fields.astype(np.int64)),
         *(crossing.pairs, plain.start, bag, plain.bucket, start, out),
     )
     return Indicators(start, out[: start[-1]])

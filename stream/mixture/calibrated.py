@@ -98,6 +98,9 @@ class Calibrated(Composed):
     records of weight w ≤ 1, the sum of w · log loss is at most that of any of the three plus
     ln 3 + ln 5, on every stream, where 10⁻⁶ of the uniform distribution is mixed into each.
 
+    A label of a weight above 100 counts as 100 records in both corrections; the learner learns its
+    whole weight.
+
     If a label comes late, all this uses the probabilities at the time of the prediction. They are
     kept with the waiting row, 16 bytes a class, or 72 with `hedge`. A label that was not known at
     the prediction changes nothing. Neither `merge` nor `unlearn_one` is possible. A correction

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from stream.preprocessing.discretized import Discretized
     from stream.preprocessing.discretizer import Discretizer
     from stream.preprocessing.mdl import MDLDiscretizer
-    from stream.preprocessing.sketch import QuantileSketch, Span
+    from stream.quantiles.sketch import QuantileSketch, Span
 
 __all__ = ["Discretized", "Discretizer", "MDLDiscretizer", "QuantileSketch", "Span"]
 
@@ -18,6 +18,6 @@ __getattr__, __dir__ = lazy(
         "stream.preprocessing.discretized": ("Discretized",),
         "stream.preprocessing.discretizer": ("Discretizer",),
         "stream.preprocessing.mdl": ("MDLDiscretizer",),
-        "stream.preprocessing.sketch": ("QuantileSketch", "Span"),
+        "stream.quantiles.sketch": ("QuantileSketch", "Span"),
     },
 )

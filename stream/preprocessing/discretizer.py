@@ -1,7 +1,7 @@
 """Discretizer: replace numbers by the names of bins.
 
-Rule: a bin is open below and closed above, (a, b], as in the source. The first bin between fixed
-edges is also closed below.
+Rule: a bin is open below and closed above, (a, b], as in the table of the source. So an edge is in
+the bin below it, and a further edge moves no value to the other side of an edge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stream.data.parameters import mapping, number, one_of, shown, whole
 from stream.data.state import Rules, Saved, State, count_in
 from stream.errors import SchemaError, StateError
 from stream.preprocessing.binner import Binner, Codes, taught
-from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
+from stream.quantiles.sketch import ENTRIES, QuantileSketch, Span
 
 __all__ = ["MAX_FEATURES", "Discretizer"]
 
@@ -33,10 +33,10 @@ class Discretizer(Binner):
     Parameters
     ----------
     edges
-        Feature to rising edges e₀ < e₁ < …. Its bins are ``"[e₀, e₁]"``, ``"(e₁, e₂]"``, … and
-        ``"(-inf, e₀)"`` and ``"(eₖ, inf)"`` for values outside. A single edge makes two bins,
-        ``"(-inf, e₀]"`` and ``"(e₀, inf)"``. Other features do not change, and nothing is learned.
-        None: every number gets learned bins.
+        Feature to rising edges e₀ < e₁ < … < eₖ. Its bins are ``"(-inf, e₀]"``, ``"(e₀, e₁]"``, …
+        and ``"(eₖ, inf)"``, so the edges are those between bins, without the ends of the first and
+        last one. Other features do not change, and nothing is learned. None: every number gets
+        learned bins.
     strategy
         How bins are learned: ``"quantile"`` makes bins of equal weight, ``"uniform"`` makes bins of
         equal width between the lowest and the highest value. Learned bins are named by position,
@@ -47,8 +47,7 @@ class Discretizer(Binner):
     Attributes
     ----------
     bins : dict
-        Feature to the names of its bins in order. With fixed edges: the bins between the edges, as
-        in the tables of the source.
+        Feature to the names of its bins in order.
     overflow : int
         Number of values without a bin because their feature was beyond the bound.
 
@@ -71,11 +70,11 @@ class Discretizer(Binner):
     Examples
     --------
     >>> from stream.preprocessing import Discretizer
-    >>> table = Discretizer({"length": [4.3, 5.2, 6.1, 7.0, 7.9]})
+    >>> table = Discretizer({"length": [5.2, 6.1, 7.0]})
     >>> table.transform_one({"length": 5.2, "colour": "blue"})
-    {'length': '[4.3, 5.2]', 'colour': 'blue'}
+    {'length': '(-inf, 5.2]', 'colour': 'blue'}
     >>> table.transform_one({"length": 8.0})
-    {'length': '(7.9, inf)'}
+    {'length': '(7.0, inf)'}
     >>> thirds = Discretizer(n_bins=3)
     >>> for x in range(1, 10):
     ...     thirds.learn_one({"length": x})
@@ -113,8 +112,8 @@ class Discretizer(Binner):
 
     @property
     def bins(self) -> dict[str, list[str]]:
-        between = {f: list(found[1:-1]) or list(found) for f, found in self._names.items()}
-        return between | {f: [*map(str, range(self.n_bins))] for f in sorted(self._sketches)}
+        fixed = {f: list(found) for f, found in self._names.items()}
+        return fixed | {f: [*map(str, range(self.n_bins))] for f in sorted(self._sketches)}
 
     def cuts(self, feature: str) -> list[float]:
         """The present cut points of a feature; empty if it has none."""
@@ -136,8 +135,6 @@ class Discretizer(Binner):
         if name in self._fixed:
             edges, bins = self._fixed[name], self._names[name]
             code = np.searchsorted(edges, x, side="left")
-            if len(edges) > 1:
-                code[x == edges[0]] = 1  # the first bin between the edges is closed below
             code[np.isnan(x)] = -1
         else:
             bins = tuple(str(k) for k in range(self.n_bins))
@@ -235,9 +232,5 @@ def _checked(feature: str, edges: Any) -> tuple[float, ...]:
 
 def _names_of(edges: tuple[float, ...]) -> tuple[str, ...]:
     """The names of the bins in order, one more than edges."""
-    first, last = edges[0], edges[-1]
-    if len(edges) == 1:
-        return f"(-inf, {first}]", f"({first}, inf)"
-    inside = [f"({a}, {b}]" for a, b in pairwise(edges)]
-    inside[0] = "[" + inside[0][1:]
-    return f"(-inf, {first})", *inside, f"({last}, inf)"
+    inside = (f"({a}, {b}]" for a, b in pairwise(edges))
+    return f"(-inf, {edges[0]}]", *inside, f"({edges[-1]}, inf)"

@@ -111,6 +111,10 @@ def test_explanation_sums_up_the_difference(client) -> None:
         ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
         ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
         ("/v1/labels", b'{"id": "1", "label": 1.5}', "application/json", 422, "the number 1.5"),
+        (
+            *("/v1/labels", b'{"id": "1", "label": "yes", "w": 101}', "application/json", 422),
+            "at most 100 ([labels] max_weight)",
+        ),
         ("/v1/predict", b" " * 2**21, "application/json", 413, "1,048,576 bytes"),
         ("/v1/predict", b"[" + b"{}," * 1000 + b"{}]", "application/json", 413, "1,000 records"),
     ],

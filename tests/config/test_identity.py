@@ -16,7 +16,9 @@ features = {price = "numeric"}
 """
 
 
-@pytest.mark.parametrize("line", ["corrections = true", "max_pending_bytes = 2000000"])
+@pytest.mark.parametrize(
+    "line", ["corrections = true", "max_pending_bytes = 2000000", "max_weight = 9"]
+)
 def test_bounds_and_corrections_are_in_the_identity(line: str) -> None:
     """With another value it is another model."""
     old, new = parse(CONFIG).identity(), parse(CONFIG + f"\n[labels]\n{line}\n").identity()

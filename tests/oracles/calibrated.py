@@ -21,6 +21,11 @@ ENDS = (
 PSEUDO = 30
 
 
+def step(gradient: float, squares: float, rate: float) -> float:
+    """Of AdaGrad, at most `rate` long."""
+    return max(-rate, min(rate, rate * gradient / sqrt(DAMPING + squares)))
+
+
 class Given:
     """An expert that predicts what it is given."""
 
@@ -107,18 +112,18 @@ class SlowCalibrated:
             for p, record in zip((raw, said), self.said, strict=True):
                 best = max(p, key=p.__getitem__)
                 record.append((p[best], best == y, w))
-            best = max(raw, key=raw.__getitem__)
-            self.in_bin[self.end_of(raw[best])].append((best == y, w))
+            best, v = max(raw, key=raw.__getitem__), min(w, 100.0)
+            self.in_bin[self.end_of(raw[best])].append((best == y, v))
             now = self.corrected(raw)
-            error = {c: w * (now[c] - (c == y)) for c in raw}
+            error = {c: now[c] - (c == y) for c in raw}
             for k in range(4):
                 g = sum(error[c] * self.logs(raw, c)[k] for c in raw)
-                self.slope_squares[k] += g * g
-                moved = self.slope[k] - self.rate * g / sqrt(DAMPING + self.slope_squares[k])
+                self.slope_squares[k] += v * g * g
+                moved = self.slope[k] - step(v * g, self.slope_squares[k], self.rate)
                 self.slope[k] = max(0.0, moved)
             for c, g in error.items():
-                self.bias_squares[c] += g * g
-                self.bias[c] -= self.rate * g / sqrt(DAMPING + self.bias_squares[c])
+                self.bias_squares[c] += v * g * g
+                self.bias[c] -= step(v * g, self.bias_squares[c], self.rate)
         if y not in self.classes:
             self.classes.append(y)
             self.bias[y] = self.bias_squares[y] = 0.0

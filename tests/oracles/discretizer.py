@@ -26,11 +26,9 @@ def place(x: float, cuts: list[float]) -> str:
 def interval(x: float, edges: list[float]) -> str:
     """The name of the only interval that holds x."""
     ends = [-math.inf, *edges, math.inf]
-    for k in range(len(ends) - 1):
-        low, high = ends[k], ends[k + 1]
-        first, below, last = k == 1 and len(edges) > 1, k == 0 and len(edges) > 1, high == math.inf
-        if (low <= x if first else low < x) and (x < high if below or last else x <= high):
-            return f"{'[' if first else '('}{low}, {high}{')' if below or last else ']'}"
+    for low, high in pairwise(ends):
+        if low < x <= high:
+            return f"({low}, {high}{')' if high == math.inf else ']'}"
     raise AssertionError(x)
 
 

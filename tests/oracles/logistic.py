@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, fsum, log, sqrt
-from statistics import NormalDist
 from typing import Any
 
 from stream.data.schema import Label
@@ -22,7 +21,8 @@ def softmax(scores: dict[Label, float]) -> dict[Label, float]:
 
 @dataclass
 class SlowLogisticRegression:
-    """Records that fade are kept and summed again; weights are moved as the formula says."""
+    """Records that fade are kept and summed again; weights are moved as the formula says. Bins are
+    those of fewer than 128 records, of which none is left out."""
 
     learning_rate: float = 0.5
     l2: float = 0.0
@@ -40,14 +40,17 @@ class SlowLogisticRegression:
     def classes(self) -> list[Label]:
         return list(dict.fromkeys(y for _, y, _ in self.learned))
 
+    def seen(self, name: str) -> list[tuple[float, float]]:
+        """The learned values of a number, with their weights."""
+        return [(v[name], w) for v, _, w in self.learned if _is_number(v.get(name))]
+
     def numbers(self, x: dict[str, Any]) -> dict[str, float]:
         """Present numbers that some learned record had, in standard deviations, at most 3."""
         out = {}
         for name, value in x.items():
             if not _is_number(value):
                 continue
-            seen = [(v[name], w) for v, _, w in self.learned if _is_number(v.get(name))]
-            if seen:
+            if seen := self.seen(name):
                 mean, spread = _moments(seen)
                 z = 0.0 if spread == 0.0 else (value - mean) / spread
                 out[name] = max(-3.0, min(3.0, z))
@@ -63,9 +66,9 @@ class SlowLogisticRegression:
             elif isinstance(value, str | bool):
                 values[name] = str(value)
         if self.n_bins:
-            edges = [NormalDist().inv_cdf(i / self.n_bins) for i in range(1, self.n_bins)]
-            for name, z in self.numbers(x).items():
-                values[name] = f"bin {sum(edge < z for edge in edges)}"
+            for name in self.numbers(x):
+                cuts = even_cuts(self.seen(name), self.n_bins)
+                values[name] = f"bin {sum(cut < x[name] for cut in cuts)}"
         found |= set(values.items())
         if self.pairs:
             first = sorted(values)[:16]
@@ -89,7 +92,7 @@ class SlowLogisticRegression:
     def naive(self, feature: Name, y: Label) -> float:
         kind, name = feature
         if kind == "number":
-            seen = [(v[name], w) for v, _, w in self.learned if _is_number(v.get(name))]
+            seen = self.seen(name)
             here = [(v[name], w) for v, c, w in self.learned if _is_number(v.get(name)) and c == y]
             mean, spread = _moments(seen)
             if not here or spread == 0.0:
@@ -138,6 +141,23 @@ class SlowLogisticRegression:
         self.squares[at] = self.squares.get(at, 0.0) + gradient**2
         step = self.learning_rate * gradient / sqrt(self.squares[at] + 0.01)
         self.weights[at] = self.weights.get(at, 0.0) + step
+
+
+def even_cuts(seen: list[tuple[float, float]], bins: int) -> list[float]:
+    """Each bin gets its share of the weight that is left, to the nearest value."""
+    weights = {v: fsum(w for u, w in seen if u == v) for v in sorted(v for v, _ in seen)}
+    cuts: list[float] = []
+    here: list[float] = []
+    for value in weights:
+        if len(cuts) == bins - 1:
+            break
+        left = fsum(w for v, w in weights.items() if not cuts or v > cuts[-1])
+        share, weight = left / (bins - len(cuts)), fsum(weights[v] for v in here)
+        if here and abs(weight + weights[value] - share) > abs(share - weight):
+            cuts.append(here[-1])
+            here = []
+        here.append(value)
+    return cuts + [max(weights)] * (bins - 1 - len(cuts))
 
 
 def _is_number(value: Any) -> bool:

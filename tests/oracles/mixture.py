@@ -114,9 +114,12 @@ class SlowMixture:
         """Weigh what was predicted under `key`; then every expert learns."""
         given, by_rate, classes, lasts = self.then.pop(key)
         if y in classes:
+            awake = [p[y] for p in given if p is not None]
+            top = max(*awake, *(p[y] for p in by_rate))
+            learned = lambda p: max((p[y] / top) ** w, self.floor / len(classes))  # noqa: E731
             for k, rate in enumerate(self.rates):
-                likelihood = [(by_rate[k] if p is None else p)[y] ** w for p in given]
-                self.bank[k] *= by_rate[k][y] ** w
+                likelihood = [learned(by_rate[k] if p is None else p) for p in given]
+                self.bank[k] *= learned(by_rate[k])
                 joint = [a * b for a, b in zip(self.under[k], likelihood, strict=True)]
                 total = fsum(joint)
                 n = len(joint)

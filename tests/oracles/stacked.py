@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, log
 from typing import Any
 
 from stream import Learner
 from stream.data.schema import Label
-from tests.oracles.calibrated import Given, SlowCalibrated
+from tests.oracles.calibrated import Given, SlowCalibrated, step
 from tests.oracles.mixture import Shares, SlowMixture, SlowNoChange
 
-RATE, DAMPING, LITTLE = 0.02, 0.01, 1e-6
+RATE, LITTLE = 0.02, 1e-6
 OWN_RATES = (0.0, 0.01)
 
 
@@ -55,19 +55,20 @@ class SlowStacked:
         given, rested, stacked = self.then.pop(key)
         if y in stacked:
             now = self.stacked(given, list(stacked))
-            error = {c: w * (now[c] - (c == y)) for c in stacked}
+            v = min(w, 100.0)
+            error = {c: now[c] - (c == y) for c in stacked}
             for k, p in enumerate(given):
                 g = sum(error[c] * log(p[c]) for c in stacked)
                 if k < len(rested) and rested[k]:
                     continue
-                self.slope_squares[k] += g * g
-                moved = self.slope[k] - RATE * g / sqrt(DAMPING + self.slope_squares[k])
+                self.slope_squares[k] += v * g * g
+                moved = self.slope[k] - step(v * g, self.slope_squares[k], RATE)
                 self.slope[k] = max(0.0, moved)
             for c, g in error.items():
-                self.bias_squares[c] += g * g
-                self.bias[c] -= RATE * g / sqrt(DAMPING + self.bias_squares[c])
+                self.bias_squares[c] += v * g * g
+                self.bias[c] -= step(v * g, self.bias_squares[c], RATE)
             best = max(stacked, key=stacked.__getitem__)
-            self.bins.in_bin[self.bins.end_of(stacked[best])].append((best == y, w))
+            self.bins.in_bin[self.bins.end_of(stacked[best])].append((best == y, v))
         self.three.learn(x, y, w, key)
         self.mixture.learn(x, y, w, key)
         self.bias.setdefault(y, 0.0)

@@ -18,6 +18,7 @@ MIXED_IN = (0.3, 0.01, 1e-6)  # shares of the uniform distribution in each of th
 DAMPING = 0.01  # added to each sum of squared gradients: small first gradients make small steps
 STEEPEST = 100.0  # bounds of the slopes and of the biases
 FARTHEST = 50.0
+HEAVIEST = 100.0  # a heavier label counts as this many records where gradients and bins are learned
 FLOOR = 1e-6  # the share of the uniform distribution in each distribution that is weighed
 # Where the bins of the largest probability end by which it is corrected. In a bin it counts as this
 # many records, of which that share was right.
@@ -117,9 +118,19 @@ def correct_by_bin(p: Any, known: int, best: int, j: int, right: Any, out: Any) 
 
 
 @inlined
+def count_bin(j: int, w: float, was_right: bool, right: Any) -> None:
+    """Count a prediction of weight w, at most HEAVIEST, in bin j of `right`."""
+    right[j, 0] += min(w, HEAVIEST)
+    right[j, 1] += min(w, HEAVIEST) if was_right else 0.0
+
+
+@inlined
 def step(gradient: float, squares: float, rate: float) -> float:
-    """An AdaGrad step; `squares` include this gradient."""
-    return rate * gradient / sqrt(DAMPING + squares)
+    """An AdaGrad step, at most `rate` long; `squares` include this gradient.
+
+    A label of weight w adds w times the square of its gradient, as w labels do. With the square of
+    w, later steps would be too short to undo what one heavy label has moved."""
+    return min(max(rate * gradient / sqrt(DAMPING + squares), -rate), rate)
 
 
 @inlined
@@ -135,19 +146,19 @@ def learn(
     bias: Any,
     bias_squares: Any,
 ) -> None:
-    """One gradient step of the log loss. q float64 (C,): the corrected probabilities.
-
-    slope … bias_squares: of `SlopesAndBiases`."""
+    """One gradient step of the log loss, with a weight of at most HEAVIEST. q float64 (C,): the
+    corrected probabilities. slope … bias_squares: of `SlopesAndBiases`."""
+    w = min(w, HEAVIEST)
     for k in range(z.shape[0]):
         g = 0.0
         for c in range(known):
-            g += w * (q[c] - (1.0 if c == y else 0.0)) * z[k, c]
-        slope_squares[k] += g * g
-        slope[k] = min(max(slope[k] - step(g, slope_squares[k], rate), 0.0), STEEPEST)
+            g += (q[c] - (1.0 if c == y else 0.0)) * z[k, c]
+        slope_squares[k] += w * g * g
+        slope[k] = min(max(slope[k] - step(w * g, slope_squares[k], rate), 0.0), STEEPEST)
     for c in range(known):
-        g = w * (q[c] - (1.0 if c == y else 0.0))
-        bias_squares[c] += g * g
-        moved = bias[c] - step(g, bias_squares[c], rate)
+        g = q[c] - (1.0 if c == y else 0.0)
+        bias_squares[c] += w * g * g
+        moved = bias[c] - step(w * g, bias_squares[c], rate)
         bias[c] = min(max(moved, -FARTHEST), FARTHEST)
 
 
@@ -255,8 +266,7 @@ def progressive(
         if op[i] != 1:
             for c in range(known):
                 proba[predicted, c] = out[c]
-            seen[predicted] = known
-            predicted += 1
+            seen[predicted], predicted = known, predicted + 1
         if op[i] == 0:
             note(memo, r, known, each, out, by_rate)
             continue
@@ -265,8 +275,10 @@ def progressive(
             count(y[i], w[i], out, count_of, bins, 1)
             learn(y[i], w[i], z, now, count_of, rate, slope, slope_squares, bias, bias_squares)
             if m > 0:
-                right[j, 0] += w[i]
-                right[j, 1] += w[i] if best == y[i] else 0.0
+                least = FLOOR / count_of
+                count_bin(j, w[i], best == y[i], right)
                 likelihoods(y[i], count_of, each, by_rate, of_each, of_rates)
-                weigh(of_each, rested, of_rates, w[i], rates, log_bank, bank, log_bayes, shares)
+                weigh(
+                    of_each, rested, of_rates, w[i], least, rates, log_bank, bank, log_bayes, shares
+                )
         known = max(known, y[i] + 1)

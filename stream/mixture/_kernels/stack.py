@@ -18,11 +18,13 @@ from stream.kernel._kernels import exps_of, logs_of
 from stream.mixture._kernels.calibrate import (
     DAMPING,
     FARTHEST,
+    HEAVIEST,
     STEEPEST,
     bin_of,
     correct_by_bin,
+    count_bin,
 )
-from stream.mixture._kernels.weigh import TINY, floored, only_awake
+from stream.mixture._kernels.weigh import floored, only_awake
 
 Floats = NDArray[float64]
 
@@ -146,13 +148,6 @@ def put(p: Any, known: int, out: Any, at: int) -> None:
     """out[at], of float64 (n, C), becomes p float64 (C,) of the known classes."""
     for c in range(known):
         out[at, c] = p[c]
-
-
-@inlined
-def count_bin(j: int, w: float, was_right: bool, right: Any) -> None:
-    """Count a prediction of weight w in bin j, see `Stacked`."""
-    right[j, 0] += w
-    right[j, 1] += w if was_right else 0.0
 
 
 @kernel
@@ -334,14 +329,16 @@ def learn_stack(
     bias: Any,
     bias_squares: Any,
 ) -> None:
-    """One gradient step of the log loss. p float64 (C,): the probabilities of the stack. gradient
-    float64 (N + 1,): scratch. The slope of an expert that rested stays."""
+    """One gradient step of the log loss, as in `calibrate.step`. p float64 (C,): the probabilities
+    of the stack. gradient float64 (N + 1,): scratch. The slope of an expert that rested stays."""
+    w = min(w, HEAVIEST)
     for e in range(gradient.shape[0]):
         gradient[e] = 0.0
     for c in range(known):
-        g = w * (p[c] - (1.0 if c == y else 0.0))
-        bias_squares[c] += g * g
-        moved = bias[c] - true_divide(RATE * g, sqrt(DAMPING + bias_squares[c]))
+        g = p[c] - (1.0 if c == y else 0.0)
+        bias_squares[c] += w * g * g
+        step = true_divide(RATE * (w * g), sqrt(DAMPING + bias_squares[c]))
+        moved = bias[c] - min(max(step, -RATE), RATE)
         bias[c] = min(max(moved, -FARTHEST), FARTHEST)
         for e in range(gradient.shape[0]):
             gradient[e] += g * z[a, c, e]
@@ -349,8 +346,9 @@ def learn_stack(
         gradient[e] = 0.0 if rested[e] else gradient[e]
     for e in range(gradient.shape[0]):
         g = gradient[e]
-        slope_squares[e] += g * g
-        moved = slope[e] - true_divide(RATE * g, sqrt(DAMPING + slope_squares[e]))
+        slope_squares[e] += w * g * g
+        step = true_divide(RATE * (w * g), sqrt(DAMPING + slope_squares[e]))
+        moved = slope[e] - min(max(step, -RATE), RATE)
         slope[e] = min(max(moved, 0.0), STEEPEST)
 
 
@@ -377,8 +375,22 @@ def likelihoods(
 
 
 @kernel
+def scale_logs(w: float, known: int, length: Any, learned: Any) -> None:
+    """learned float64 (4, W): log p becomes the log of `weigh.to_the_power`, by mixture."""
+    for g in range(0, learned.shape[0], 2):
+        top, least = -inf, log((FLOOR if g == 0 else LITTLE) / known)
+        for h in range(2):
+            for i in range(length[g + h]):
+                top = max(top, learned[g + h, i])
+        for h in range(2):
+            for i in range(length[g + h]):
+                learned[g + h, i] = max(w * (learned[g + h, i] - top), least)
+
+
+@kernel
 def learn_logs(
     w: float,
+    known: int,
     rested: Any,
     length: Any,
     likelihood: Any,
@@ -386,17 +398,25 @@ def learn_logs(
     flat: Any,
     bits: Any,
     power: Any,
+    powers: Any,
     logs: Any,
 ) -> None:
-    """Learn the logarithms of weights, logs float64 (4, W). learned, with its flat view and bits:
-    those of the likelihoods afterwards. length int64 (4,): of the rows."""
+    """Learn the logarithms of weights, logs float64 (4, W); likelihood becomes that to the power w.
+    learned, with its flat view and bits: scratch. length int64 (4,): of the rows."""
     for g in range(learned.shape[0]):
         for i in range(learned.shape[1]):
             learned[g, i] = likelihood[g, i]
     logs_of(flat, bits, power)
+    if w != 1.0:
+        scale_logs(w, known, length, learned)
     for g in range(logs.shape[0]):
         for i in range(length[g]):
-            logs[g, i] += w * (learned[1, 0] if g == 0 and rested[i] else learned[g, i])
+            logs[g, i] += learned[1, 0] if g == 0 and rested[i] else learned[g, i]
+    if w != 1.0:
+        exps_of(flat, bits, power, powers)
+        for g in range(logs.shape[0]):
+            for i in range(length[g]):
+                likelihood[g, i] = learned[g, i]
 
 
 @kernel
@@ -431,27 +451,6 @@ def take_weights(
         for i in range(length[g]):
             logs[g, i] -= log_total
             weight[g, i] = (raw[g, i] if raw[g, i] > NEGLIGIBLE else 0.0) * part[g]
-
-
-@kernel
-def to_the_power(
-    w: float, length: Any, learned: Any, flat: Any, bits: Any, power: Any, powers: Any, out: Any
-) -> None:
-    """out float64 (4, W) of p becomes p^w / the largest p^w of its mixture, or TINY, which beside a
-    share cannot be distinguished from 0. learned: log p, scratch afterwards, with its flat view."""
-    if w != 1.0:
-        for g in range(0, learned.shape[0], 2):
-            top = -inf
-            for h in range(2):
-                for i in range(length[g + h]):
-                    top = max(top, learned[g + h, i])
-            for h in range(2):
-                for i in range(length[g + h]):
-                    learned[g + h, i] = w * (learned[g + h, i] - top)
-        exps_of(flat, bits, power, powers)
-        for g in range(out.shape[0]):
-            for i in range(length[g]):
-                out[g, i] = max(learned[g, i], TINY)
 
 
 @kernel
@@ -565,8 +564,7 @@ def progressive(
             mix_three(each, count, own_total, mixed)
         if op[i] != 1:
             put(mixed, count, found, predicted)
-            seen[predicted] = known
-            predicted += 1
+            seen[predicted], predicted = known, predicted + 1
         if op[i] == 0:
             mix_all(count, p, a, used, each, own_shares, by_rate, own_rate)
             note(memo, r, known, proba, a, awake, each, by_rate, own_rate)
@@ -579,9 +577,10 @@ def progressive(
             )
             count_bin(j, wi, best == yi, right)
             likelihoods(yi, count, p, a, each, by_rate, own_rate, likelihood)
-            learn_logs(wi, rested, length, likelihood, learned, flat, bits, power, logs)
+            learn_logs(
+                wi, count, rested, length, likelihood, learned, flat, bits, power, powers, logs
+            )
             take_weights(length, logs, raw, flat_w, bits_w, power, powers, part, weight)
-            to_the_power(wi, length, learned, flat, bits, power, powers, likelihood)
             share(0, likelihood, rested, rates, weight, bank, shares)
             share(2, likelihood, rested, own_rates, weight, own_bank, own_shares)
             over_awake(logs, log_bayes, bank, shares, awake, used, total)

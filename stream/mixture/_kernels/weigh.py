@@ -66,13 +66,15 @@ def floored(p: float, floor: float, least: float) -> float:
 
 
 @kernel
-def to_the_power(w: float, likelihood: Any, of_rates: Any) -> None:
-    """Replace each p by the power w of p / the largest one, or TINY, which cannot be distinguished
-    from 0 beside a share. Not inlined: a power slows down the loop around it."""
+def to_the_power(w: float, least: float, likelihood: Any, of_rates: Any) -> None:
+    """Replace each p by the power w of p / the largest one, and at least by `least`.
+
+    least: the least p, so a label of any weight moves odds at most as far as one of weight 1 can.
+    Not inlined: a power slows down the loop around it."""
     top = max(likelihood.max(), of_rates.max())
     for each in (likelihood, of_rates):
         for i in range(each.shape[0]):
-            each[i] = max((each[i] / top) ** float(w), TINY)
+            each[i] = max((each[i] / top) ** float(w), least)
 
 
 @inlined
@@ -98,13 +100,15 @@ def weigh(
     rested: Any,
     of_rates: Any,
     w: float,
+    least: float,
     rates: Any,
     log_bank: Any,
     bank: Any,
     log_bayes: Any,
     shares: Any,
 ) -> None:
-    """Learn which experts were right: likelihood float64 (N,) of the label, to the power w.
+    """Learn which experts were right: likelihood float64 (N,) of the label, to the power w as in
+    `to_the_power`.
 
     of_rates float64 (K,): the likelihood of the label by the mixture of each share rate. rested
     bool (N,): which experts rested at the prediction. They count as if they had predicted what
@@ -113,14 +117,14 @@ def weigh(
     Herbster and Warmuth 1998, fixed share: after each label every expert gives the share rates[k],
     float64 (K,), of its weight to all experts alike.
     """
+    if w != 1.0:
+        to_the_power(w, least, likelihood, of_rates)
     for i in range(log_bayes.shape[0]):
-        log_bayes[i] += w * log(of_rates[0] if rested[i] else likelihood[i])
+        log_bayes[i] += log(of_rates[0] if rested[i] else likelihood[i])
     normalise(log_bayes, shares, 0)
     for k in range(rates.shape[0]):
-        log_bank[k] += w * log(of_rates[k])
+        log_bank[k] += log(of_rates[k])
     normalise(log_bank, bank, 0)
-    if w != 1.0:
-        to_the_power(w, likelihood, of_rates)
     for k in range(1, rates.shape[0]):
         weigh_and_share(likelihood, rested, of_rates[k], rates[k], k, shares)
 
@@ -245,7 +249,9 @@ def progressive(
             for k in range(m):
                 p = by_rate[k, y[i]] if at >= 0 else memo[r, 1 + y[i], n + k]
                 of_rates[k] = p if p > least else least  # less in a damaged state
-            weigh(likelihood, rested, of_rates, w[i], rates, log_bank, bank, log_bayes, shares)
+            weigh(
+                likelihood, rested, of_rates, w[i], least, rates, log_bank, bank, log_bayes, shares
+            )
             if not all_awake:
                 only_awake(log_bayes, shares, awake, experts)
         for e in range(sums.shape[0]):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from consumers.base.errors import DEAD_LETTER_REASONS, RecordError
 from consumers.base.fields import MISSING
+from consumers.codecs.blocks import FEWEST
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
 from consumers.codecs.predictions import PredictionEncoder
@@ -446,6 +447,18 @@ def test_weight_that_is_no_weight_is_rejected(w) -> None:
     found = JsonLabels().decode([None], [f'{{"id":1,"label":"x","w":{w}}}'.encode()])
 
     assert found.rejected[0].reason == "bad_weight"
+
+
+@pytest.mark.parametrize("n", [1, FEWEST])
+def test_label_heavier_than_the_bound_is_rejected_by_its_weight(n) -> None:
+    """One by one and by the compiled decoder, with the key to change."""
+    values = [b'{"id":1,"label":"x","w":250}', b'{"id":2,"label":"x","w":250.5}'] * n
+    found = JsonLabels(heaviest=250).decode([None] * len(values), values)
+
+    assert [*found.weights[:1], *sorted(found.rejected)] == [250.0, *range(1, 2 * n, 2)]
+    assert {(e.reason, e.detail) for e in found.rejected.values()} == {
+        ("bad_weight", '"w" expects a number above 0 and at most 250 ([labels] max_weight)')
+    }
 
 
 def test_prediction_has_the_fields_of_the_wire_and_no_other() -> None:

@@ -111,7 +111,7 @@ BAD: dict[str, Record] = {
     "oversize": Record("obs", 0, 0, NOW, None, b"x" * (1 << 20) + b"x"),
     "no_id": Record("obs", 0, 0, NOW, None, b'{"a":1}'),
     "no_label": Record("ans", 0, 0, NOW, None, b'{"id":"g"}'),
-    "bad_weight": told("g", "first", w=-1),
+    "bad_weight": told("g", "first", w=101),
 }
 
 

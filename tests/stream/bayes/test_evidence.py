@@ -95,6 +95,22 @@ def test_evidence_of_all_tuples_is_one() -> None:
     assert sum(exp(model.log_evidence_one(x)) for x in tuples) == pytest.approx(1.0, rel=1e-14)
 
 
+@pytest.mark.parametrize("vocabulary", ["hashed", "exact"])
+def test_evidence_of_all_counts_of_as_many_tokens_is_one(vocabulary) -> None:
+    """With the coefficient it is a distribution over counts, and without over sequences."""
+    model = MultinomialNB(vocabulary=vocabulary)
+    model.learn_many([{"text": "a a b"}, {"text": "b c"}], ["p", "q"])
+    counts = [(i, k, 5 - i - k) for i in range(6) for k in range(6 - i)]
+    xs = [{"text": " ".join("a" * i + "b" * k + "c" * n)} for i, k, n in counts]
+    words = [{"a": i, "b": k, "c": n, "unknown": 7} for i, k, n in counts]
+
+    for given in (xs, words):
+        total = sum(exp(model.log_evidence_one(x, coefficient=True)) for x in given)
+        assert total == pytest.approx(1.0, rel=1e-12)
+    one = model.log_evidence_one(xs[0], coefficient=True), model.log_evidence_one(xs[0])
+    assert one[0] == pytest.approx(one[1])  # all five are alike: one order
+
+
 def test_evidence_far_away_is_small_and_exact() -> None:
     """Where every likelihood underflows the sum is still of logarithms: N(0, 1) at 100."""
     model = GaussianNB(var_smoothing=0)

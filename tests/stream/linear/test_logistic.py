@@ -42,7 +42,7 @@ RECORD = st.fixed_dictionaries(
     },
 )
 STREAM = st.lists(
-    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 2.0, 0.3])),
+    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 2.0, 0.25])),
     min_size=1,
     max_size=12,
 )

@@ -34,7 +34,7 @@ from tests.stream.mixture.late import delayed, run_late
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
 RECORD = st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": VALUES})
 STREAM = st.lists(
-    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0])),
+    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, 1e6])),
     min_size=1,
     max_size=30,
 )

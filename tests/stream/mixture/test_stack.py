@@ -25,7 +25,7 @@ from stream import (
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.mixture import Calibrated, belief
-from stream.mixture._kernels.stack import LITTLE, NEGLIGIBLE
+from stream.mixture._kernels.stack import FLOOR, LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
 from tests.oracles.mixture import SlowNoChange, floored
 from tests.oracles.stacked import SlowStacked
@@ -36,7 +36,7 @@ PERIOD, FIRST, LONGEST, LEAST = 10, 20, 4, 0.08
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
 RECORD = st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": st.sampled_from("xyz")})
 STREAM = st.lists(
-    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0])),
+    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, 1e6])),
     min_size=1,
     max_size=20,
 )
@@ -90,6 +90,42 @@ def test_posterior_is_that_of_the_obvious_twin(stream) -> None:
         twin.learn(x, y, w, i)
 
     assert list(fast.expert_weights.values()) == pytest.approx(twin.weights, abs=1e-9)
+
+
+@pytest.mark.parametrize("w", [5.0, 100.0, 1e6, 2.0**53])
+def test_label_of_any_weight_moves_odds_as_far_as_one_of_weight_one_can(w) -> None:
+    """Of the experts, of the three, and of the share rates of both. At 2**53 a mixture never came
+    back: the share rate that was best for one record had all the weight."""
+    for model, least in ((stacked(), LITTLE), (Mixture(experts()), FLOOR)):  # of two classes
+        for x, y in changing(30, 1):
+            model.learn_one(x, y)
+        beliefs = [model._belief, *([model._stack._belief] if model._stack else [])]
+        before = [np.concatenate((b.log_bayes, b.log_bank)) for b in beliefs]
+        model.learn_one({"a": 9.0, "b": -9.0}, "p", w)
+        beliefs = [model._belief, *([model._stack._belief] if model._stack else [])]
+        for was, b in zip(before, beliefs, strict=True):
+            moved = np.concatenate((b.log_bayes, b.log_bank)) - was
+            for part in (moved[: b.log_bayes.size], moved[b.log_bayes.size :]):
+                assert np.ptp(part) <= log(2 / least) + 1e-9
+
+
+@pytest.mark.parametrize("stack", [False, True])
+def test_mixture_is_back_after_a_label_of_weight_one_hundred(stack) -> None:
+    """Within 0.01 nats of what it would be without it, after 1,000 records."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(3000, 3))
+    up = a[:, 0] - a[:, 1] + 0.3 * rng.normal(size=3000) > 0
+    xs = [dict(zip("abc", row, strict=True)) for row in a.tolist()]
+    ys = ["up" if u else "down" for u in up.tolist()]
+    losses = []
+    for heavy in (1.0, 100.0):
+        ws = np.ones(3000)
+        ws[1000] = heavy
+        model = Mixture(stack=stack, rest=stack)
+        found = model.progressive_many(Block.of(model.rows(xs), PREDICT_THEN_LEARN, ys, ws)).dicts()
+        losses.append(-np.mean([log(p[y]) for p, y in zip(found[2000:], ys[2000:], strict=True)]))
+
+    assert losses[1] < losses[0] + 0.01
 
 
 @pytest.mark.usefixtures("short")

@@ -20,17 +20,17 @@ from stream.bayes.categorical import CategoricalNB
 from stream.data.state import State
 from stream.preprocessing import Discretized, Discretizer, QuantileSketch, Span
 from stream.preprocessing import discretizer as module
-from stream.preprocessing.sketch import ENTRIES
+from stream.quantiles.sketch import ENTRIES
 from tests.oracles import discretizer as oracles
 
-LENGTH, WIDTH = [4.3, 5.2, 6.1, 7.0, 7.9], [2.0, 2.8, 3.6, 4.4]
+LENGTH, WIDTH = [5.2, 6.1, 7.0], [2.8, 3.6]  # of table 18.1, between its bins
 
 finite = st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1e100, -1e100, 5e-324, 1.0])
 weights = st.sampled_from([1.0, 2.0, 0.5])
 
 
 def test_table_18_1_bins_give_the_counts_of_table_18_2(shared_csv) -> None:
-    """Iris with the width 3.1 in row 38: every joint count of the text, and no value outside."""
+    """Iris with the width 3.1 in row 38: every joint count of the text."""
     rows = shared_csv("iris/iris.csv.gz")
     names = list(rows[0])
     table = Discretizer({"length": LENGTH, "width": WIDTH})
@@ -42,8 +42,8 @@ def test_table_18_1_bins_give_the_counts_of_table_18_2(shared_csv) -> None:
         counts["setosa" in species, found["length"], found["width"]] += 1
     x1, x2 = table.bins["length"], table.bins["width"]
 
-    assert x1 == ["[4.3, 5.2]", "(5.2, 6.1]", "(6.1, 7.0]", "(7.0, 7.9]"]
-    assert x2 == ["[2.0, 2.8]", "(2.8, 3.6]", "(3.6, 4.4]"]
+    assert x1 == ["(-inf, 5.2]", "(5.2, 6.1]", "(6.1, 7.0]", "(7.0, inf)"]
+    assert x2 == ["(-inf, 2.8]", "(2.8, 3.6]", "(3.6, inf)"]
     assert [[counts[True, a, b] for b in x2] for a in x1] == [
         [1, 33, 5],
         [0, 3, 8],
@@ -66,6 +66,18 @@ def test_fixed_bin_is_the_only_interval_that_holds_the_value(edges, x) -> None:
     found = Discretizer({"a": rising}).transform_one({"a": x / 2})
 
     assert found == {"a": oracles.interval(x / 2, rising)}
+
+
+@given(edges=st.lists(st.integers(-4, 4), min_size=2, max_size=5, unique=True),
+       more=st.integers(-5, 5), x=st.integers(-10, 10))  # fmt: skip
+def test_further_edge_moves_no_value_to_the_other_side_of_an_edge(edges, more, x) -> None:
+    """Below the first edge too: 5.2 was in the bin below it only if there was an edge below."""
+    few, all_of = sorted(edges), sorted({*edges, more})
+    found = [Discretizer({"a": each}) for each in (few, all_of)]
+    places = [d.bins["a"].index(d.transform_one({"a": x / 2})["a"]) for d in found]
+    below = [sum(edge < x / 2 for edge in each) for each in (few, all_of)]
+
+    assert places == below
 
 
 def test_what_is_no_number_passes_through() -> None:

@@ -14,8 +14,8 @@ from stream.data.block import LEARN, Floats
 from stream.data.parameters import number, whole
 from stream.data.schema import HEAVIEST
 from stream.errors import StateError
-from stream.preprocessing._kernels import quantiles as kernels
-from stream.preprocessing._kernels.quantiles import Summary
+from stream.quantiles import _kernels as kernels
+from stream.quantiles._kernels import Summary
 
 __all__ = ["ENTRIES", "QuantileSketch", "Span"]
 

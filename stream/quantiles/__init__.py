@@ -1,0 +1,1 @@
+"""Summaries of the distribution of a number, of bounded size."""
