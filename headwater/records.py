@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
-from consumers.base.fields import field_of, name_of, timestamp_ms
+from consumers.base.fields import field_of, key_of, name_of, timestamp_ms
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 
@@ -204,6 +204,10 @@ def _checked(given: object, *, generate: bool = True) -> Id:
     given = name_of(given)
     if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
         raise RecordError("no_id", f"expected an id as text or an integer, got {given!r}")
+    if key_of(given) is None:
+        raise RecordError(
+            "no_id", f"expected an id of whole characters, got {given!r}, which is cut within one"
+        )
     if len(str(given)) > LONGEST_ID:
         raise RecordError(
             "no_id", f"expected an id of at most {LONGEST_ID} characters, got {len(str(given))}"
