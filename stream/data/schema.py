@@ -178,6 +178,19 @@ def _cost(value: Hashable) -> int:
     return PER_NAME + text_bytes(value) if isinstance(value, str) else 0
 
 
+_NUMBERS = (float, int, np.floating, np.integer, Decimal)
+_NOT_NUMBERS = (bool, str, np.timedelta64)  # the last one is an integer for numpy
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, _NUMBERS) and not isinstance(value, _NOT_NUMBERS)
+
+
+def _is_na(value: object) -> bool:
+    """Whether it is pandas.NA, which a row of a frame has as a dict."""
+    return type(value).__name__ == "NAType"
+
+
 def number(name: str, value: Any) -> float:
     """`value` as a float; NaN if it is missing.
 
@@ -196,9 +209,9 @@ def number(name: str, value: Any) -> float:
     """
     if value is None:
         return nan
-    if isinstance(value, bool | str) or not isinstance(
-        value, float | int | np.floating | np.integer | Decimal
-    ):
+    if type(value) is not float and not _is_number(value):
+        if _is_na(value):
+            return nan
         raise InvalidRecordError(
             "wrong_kind", f"field {name!r} expects a number, got {_kind(value)}"
         )
@@ -223,12 +236,15 @@ def binary(name: str, value: Any) -> float:
         return nan
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if isinstance(value, int | float | np.floating | np.integer):
+    if _is_number(value):
         x = number(name, value)
         if x in (0.0, 1.0) or isnan(x):
             return x
+    if _is_na(value):
+        return nan
+    came = f"{value!r:.60}" if isinstance(value, str) or _is_number(value) else _kind(value)
     raise InvalidRecordError(
-        "wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {value!r}"
+        "wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {came}"
     )
 
 
@@ -246,13 +262,17 @@ def category(name: str, value: Any) -> str | None:
         return value
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, int | float | np.floating | np.integer):
+    if _is_number(value):
         x = number(name, value)
         if isnan(x):
             return None
-        if isinstance(value, int | np.integer):  # as floats, neighbours of 2**53 are equal
-            return str(int(value))
+        if not isinstance(value, float | np.floating):  # as floats, neighbours of 2**53 are equal
+            whole = int(value)
+            if whole == value:
+                return str(whole)
         return str(int(x)) if x.is_integer() else repr(x)
+    if _is_na(value):
+        return None
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
 
 
@@ -260,7 +280,7 @@ def text(name: str, value: Any) -> str | None:
     """Check that `value` is text; None if it is missing."""
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, float) and isnan(value):
+    if (isinstance(value, float) and isnan(value)) or _is_na(value):
         return None
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects text, got {_kind(value)}")
 
