@@ -88,8 +88,7 @@ class LogDoor:
         """A future of partition and offset of each record."""
         now = time.time_ns() // 1_000_000
         out = [
-            Outgoing(topic, r.id.encode("utf-8", "replace"), r.value, now if r.ts is None else r.ts)
-            for r in records
+            Outgoing(topic, r.id.encode(), r.value, now if r.ts is None else r.ts) for r in records
         ]
         return self._writer.append(out)
 

@@ -14,9 +14,10 @@ from uuid import uuid4
 
 from consumers.api.contract import Label, RecordPosition
 from consumers.base.errors import ConfigError, RecordError
-from consumers.base.fields import field_of, name_of, timestamp_ms
+from consumers.base.fields import field_of, key_of, name_of, timestamp_ms
 from consumers.codecs.encoded import encoded
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
+from consumers.codecs.values import json_value
 
 __all__ = [
     "Id",
@@ -35,6 +36,7 @@ Id = str | int
 Time = datetime | str | int | float
 MOST_RECORDS = 1000  # of a chunk: what `[serve] max_records` accepts
 MOST_BYTES = 2**20  # of a chunk: what `[serve] max_body_bytes` accepts
+_JSON_TYPES = {str, int, float, bool, type(None)}
 
 T = TypeVar("T")
 
@@ -86,8 +88,8 @@ def prepare_observations(
     >>> made.id, made.value
     ('7', b'{"x":1.5,"id":7}')
     """
-    for x, given, when in _rows(xs, ids, ts):
-        _check(x)
+    for features, given, when in _rows(xs, ids, ts):
+        x = _plain(features)
         inside = field_of(x, id_field)
         if inside is not None and given is not None and str(inside) != str(given):
             raise ConfigError(
@@ -171,8 +173,7 @@ def prepare_label(
 def prepare_features(xs: Iterable[Mapping[str, object]]) -> Iterator[Prepared]:
     """Observations to predict, which need no id."""
     for x in xs:
-        _check(x)
-        yield Prepared("", _json(x), None)
+        yield Prepared("", _json(_plain(x)), None)
 
 
 def chunks(records: Iterable[Prepared]) -> Iterator[list[Prepared]]:
@@ -190,9 +191,21 @@ def chunks(records: Iterable[Prepared]) -> Iterator[list[Prepared]]:
         yield chunk
 
 
-def _check(x: object) -> None:
+def _plain(x: object) -> Mapping[str, object]:
+    """The features as values of JSON, by the rule of typed formats."""
     if not isinstance(x, Mapping):
         raise RecordError("unparsable", f"expected a dict of features, got {type(x).__name__}")
+    if set(map(type, x.values())) <= _JSON_TYPES:
+        return x
+    out = {}
+    for name, value in x.items():
+        try:
+            out[name] = json_value(value, strict=True)
+        except UnicodeDecodeError:
+            raise RecordError(
+                "unparsable", f"field {name!r} has bytes that are not UTF-8; send text or numbers"
+            ) from None
+    return out
 
 
 def _checked(given: object, *, generate: bool = True) -> Id:
@@ -204,6 +217,10 @@ def _checked(given: object, *, generate: bool = True) -> Id:
     given = name_of(given)
     if isinstance(given, bool) or not isinstance(given, str | int) or given == "":
         raise RecordError("no_id", f"expected an id as text or an integer, got {given!r}")
+    if key_of(given) is None:
+        raise RecordError(
+            "no_id", f"expected an id of whole characters, got {given!r}, which is cut within one"
+        )
     if len(str(given)) > LONGEST_ID:
         raise RecordError(
             "no_id", f"expected an id of at most {LONGEST_ID} characters, got {len(str(given))}"
@@ -224,10 +241,20 @@ def _json(record: Mapping[str, object]) -> bytes:
     try:
         value = encoded(record)
     except (TypeError, ValueError, RecursionError) as error:
-        raise RecordError("unparsable", f"expected values that JSON has: {error}") from None
+        wrong = next((name for name, each in record.items() if not _has_json(each)), None)
+        field = "" if wrong is None else f" in field {wrong!r}"
+        raise RecordError("unparsable", f"expected values that JSON has{field}: {error}") from None
     if len(value) > LARGEST_RECORD:
         raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
     return value
+
+
+def _has_json(value: object) -> bool:
+    try:
+        encoded({"": value})
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _ms(when: Time | None) -> int | None:

@@ -170,7 +170,7 @@ def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:
         form = "lines"
     elif body.lstrip()[:1] == b"[":
         try:
-            values, form = [bytes(raw) for raw in _objects.decode(uncut(body))], "list"
+            values, form = _items(body), "list"
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProblemError(
                 400, f"expected a list of JSON objects, got another: {error}"
@@ -182,3 +182,17 @@ def records_of(body: bytes, content_type: str, most: int) -> RequestRecords:
             413, f"expected up to {most:,} records, got {len(values):,}; send fewer at once"
         )
     return RequestRecords(values, form)
+
+
+def _items(body: bytes) -> list[bytes]:
+    """The bytes of each item of a list, as they are in the body."""
+    whole = uncut(body)  # of the same length, and its texts are whole, which msgspec needs
+    items = [bytes(raw) for raw in _objects.decode(whole)]
+    if whole == body:
+        return items
+    end, out = 0, []
+    for item in items:  # between two there are spaces and a comma only
+        start = whole.index(item, end)
+        end = start + len(item)
+        out.append(body[start:end])
+    return out

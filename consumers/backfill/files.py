@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, Split
 from consumers.base.errors import ConfigError
-from consumers.base.fields import TimeField, field_of, time_of
+from consumers.base.fields import TimeField, field_of, key_of, time_of
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
 from consumers.codecs.account import FieldsView, account_of
 from consumers.codecs.json import JsonObservations
@@ -340,7 +340,7 @@ class FileHistory:
         spans = [span for span in split.spans if isinstance(span, FileSpan)]
         rows, _ = self._observations(spans, ids) if ids else ([], [])
         return [
-            Record(self._topic, 0, number, row.time, row.id.encode("utf-8", "replace"), row.value)
+            Record(self._topic, 0, number, row.time, key_of(row.id), row.value)
             for number, row in enumerate(rows)
         ]
 
@@ -413,7 +413,7 @@ class FileHistory:
 
 
 def _fetched(topic: str, rows: list[_Row]) -> Fetched:
-    keys = [row.id.encode("utf-8", "replace") for row in rows]
+    keys = [key_of(row.id) for row in rows]
     columns = ([row.time for row in rows], keys, [row.value for row in rows])
     return Fetched(Partition(topic, 0), range(len(rows)), *columns)
 

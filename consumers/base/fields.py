@@ -19,6 +19,7 @@ __all__ = [
     "converted",
     "field_of",
     "is_missing",
+    "key_of",
     "name_of",
     "number_in",
     "time_of",
@@ -152,6 +153,22 @@ def name_of(value: object) -> object:
     if type(value) is float and value.is_integer() and abs(value) < EXACT:
         return int(value)
     return value
+
+
+def key_of(id_: object) -> bytes | None:
+    """The key of a record with this id; None for a text that is cut within a character.
+
+    Half of a surrogate pair has no bytes in UTF-8, and any other byte would be another id.
+
+    Examples
+    --------
+    >>> key_of(7), key_of("né"), key_of("a\ud83d")
+    (b'7', b'n\xc3\xa9', None)
+    """
+    try:
+        return str(id_).encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def time_of(record: Mapping[str, object], field: str) -> int:

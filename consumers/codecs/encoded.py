@@ -13,7 +13,7 @@ __all__ = ["encoded", "encoded_many"]
 def _plain(value: object) -> object:
     """A scalar of numpy as the number that it is."""
     item = getattr(value, "item", None)
-    if item is None:
+    if item is None or getattr(value, "ndim", None):
         raise TypeError(f"{type(value).__name__} is no JSON value")
     return item()
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from consumers.base.converter import Converter
 from consumers.base.errors import RecordError
-from consumers.base.fields import MISSING, is_missing, name_of, number_in
+from consumers.base.fields import MISSING, field_of, is_missing, name_of, number_in
 from consumers.codecs.blocks import FEWEST, LabelBlocks, ObservationBlocks
 from consumers.codecs.json_document import (
     LARGEST_RECORD,
@@ -36,6 +36,7 @@ from consumers.codecs.json_document import (
     parse_quickly,
     plain,
     uncut,
+    whole_names,
 )
 from consumers.codecs.reporter import reporter_name
 from consumers.codecs.unused import BadValue, Note, UnknownFields
@@ -151,12 +152,16 @@ class JsonObservations:
         self.label_field = label_field
         names = [f.name for f in schema.fields]
         names += [id_field] if label_field is None else [id_field, label_field]
-        self._paths = {name: name.split(".") for name in names}
         declared = names[: len(schema.fields)]
         self._unknown = None if closed else UnknownFields(declared, names[len(declared) :])
         self._dotted = [i for i, name in enumerate(names) if "." in name]
+        whole: dict[str, Any] = {id_field: "no_id"}
+        if label_field is not None:
+            whole.setdefault(label_field, "label_kind")
+        self._slow = whole_names(documents or parse, whole)
         if documents is not None:  # of a document, unlike of bytes, nested values are found at once
-            documents = _flattened(documents, [names[i] for i in self._dotted])
+            self._slow = _flattened(self._slow, [names[i] for i in self._dotted])
+            documents = self._slow
         self._documents = documents
         plain_numbers = not self._as_text
         flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
@@ -315,11 +320,11 @@ class JsonObservations:
         RecordError
             The record is bad; the error has the reason.
         """
-        document = (self._documents or parse)(value)
+        document = self._slow(value)
         features: list[Any] = []
         bad: list[BadValue] = []
         for j, f in enumerate(self.schema.fields):
-            found = self._find(document, f.name)
+            found = field_of(document, f.name)
             if f.kind in ("numeric", "binary") and isinstance(found, str):
                 if is_missing(found, self.missing):
                     found = None
@@ -332,8 +337,8 @@ class JsonObservations:
                 features.append(_CONVERT[f.kind](f.name, None))
         if bad and not (self.keep and any(v is not None and v == v for v in features)):
             raise RecordError(bad[0].reason, bad[0].detail)
-        id_ = _id(self._find(document, self.id_field), key, self.id_field)
-        label = name_of(self._find(document, self.label_field)) if self.label_field else None
+        id_ = _id(field_of(document, self.id_field), key, self.id_field)
+        label = name_of(field_of(document, self.label_field)) if self.label_field else None
         return tuple(features), id_, label, tuple(bad)
 
     def notes(self, value: Any, bad: Sequence[BadValue]) -> list[Note]:
@@ -344,9 +349,6 @@ class JsonObservations:
     def unknown(self, value: Any) -> list[tuple[str, object]]:
         """The fields of a usable observation that nobody declared, with their values."""
         return [] if self._unknown is None else self._unknown.values(self._read(value))
-
-    def _find(self, document: Mapping[str, Any], name: str) -> Any:
-        return document[name] if name in document else _dig(document, self._paths[name])
 
     def _rows(self, tuples: list[tuple[Any, ...]]) -> Rows:
         n = len(tuples)
@@ -407,6 +409,11 @@ class JsonLabels:
         reporter: str | None = None,
         heaviest: float = kinds.HEAVIEST,
     ) -> None:
+        whole: dict[str, Any] = {"id": "no_id", "label": "label_kind"}
+        if reporter is not None:
+            whole.setdefault(reporter, "bad_reporter")
+        self._slow = whole_names(documents or parse, whole)
+        documents = None if documents is None else self._slow
         self._documents = documents
         self.reporter, self.heaviest = reporter, heaviest
         self._typed_decode = _label_decoder(documents, reporter)
@@ -469,7 +476,7 @@ class JsonLabels:
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float, str | None]:
         """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
         bad."""
-        document = (self._documents or parse)(value)
+        document = self._slow(value)
         label, w = name_of(document.get("label")), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
@@ -477,7 +484,7 @@ class JsonLabels:
         if not number or not 0 < _float(w) <= self.heaviest:
             most = f"{self.heaviest:g} ([labels] max_weight)"
             raise RecordError("bad_weight", f'"w" expects a number above 0 and at most {most}')
-        who = None if self.reporter is None else reporter_name(_at(document, self.reporter))
+        who = None if self.reporter is None else reporter_name(field_of(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
 
 
@@ -532,13 +539,12 @@ def _flattened(
     documents: Callable[[bytes | None], dict[str, Any]], names: Sequence[str]
 ) -> Callable[[bytes | None], dict[str, Any]]:
     """The decoder, with the nested values under their dotted names too."""
-    paths = [(name, name.split(".")) for name in names]
-    if not paths:
+    if not names:
         return documents
 
     def decode(value: bytes | None) -> dict[str, Any]:
         document = documents(value)
-        found = {name: _dig(document, path) for name, path in paths if name not in document}
+        found = {name: field_of(document, name) for name in names if name not in document}
         return document | found
 
     return decode
@@ -554,20 +560,6 @@ _CONVERT: dict[str, Any] = {
     "binary": kinds.binary,
     "text": kinds.text,
 }
-
-
-def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
-    found: Any = document
-    for name in path:
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(name)
-    return found
-
-
-def _at(document: Mapping[str, Any], name: str) -> Any:
-    """The value of a field; a field with the whole name comes before the path."""
-    return document[name] if name in document else _dig(document, name.split("."))
 
 
 def _float(w: float) -> float:

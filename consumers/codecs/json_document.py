@@ -5,7 +5,8 @@ depends on the depth of the caller's stack, which differs between a live run and
 brackets are counted here, before parsing.
 
 Half of a surrogate pair, which a program leaves when it cuts an emoji, becomes U+FFFD in its value:
-no text can be written with it, and one cut text must not cost the other fields.
+no text can be written with it, and one cut text must not cost the other fields. An id, a label or a
+reporter is compared with others, so a record with a cut one is rejected (`whole_names`).
 
 A journal replays by these rules. So a version that changes them, or the list
 `consumers.base.fields.MISSING`, has to journal by which rules a service began.
@@ -15,11 +16,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from consumers.base.errors import RecordError
+from consumers.base.fields import field_of
+
+if TYPE_CHECKING:
+    from consumers.base.errors import DeadLetterReason
 
 __all__ = [
     "DEEPEST",
@@ -32,6 +38,7 @@ __all__ = [
     "plain",
     "too_deep",
     "uncut",
+    "whole_names",
 ]
 
 LARGEST_RECORD = 1 << 20
@@ -87,19 +94,71 @@ def parse(value: bytes | None) -> dict[str, Any]:
     return document
 
 
-def uncut(value: bytes) -> bytes:
+def uncut(value: bytes, half: bytes = rb"\ufffd") -> bytes:
     """JSON with U+FFFD for each escape that is half of a surrogate pair; of the same length.
+
+    `half`: another escape than that of U+FFFD.
 
     Examples
     --------
     >>> uncut(rb'{"note": "\\ud83d", "face": "\\ud83d\\ude00"}')
     b'{"note": "\\\\ufffd", "face": "\\\\ud83d\\\\ude00"}'
     """
-    return _ESCAPE.sub(_whole, value) if b"\\ud" in value or b"\\uD" in value else value
+    if b"\\ud" not in value and b"\\uD" not in value:
+        return value
+    return _ESCAPE.sub(lambda escape: half if escape["half"] else escape[0], value)
 
 
-def _whole(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape["half"] else escape[0]
+def whole_names(
+    documents: Callable[[Any], dict[str, Any]], names: Mapping[str, DeadLetterReason]
+) -> Callable[[Any], dict[str, Any]]:
+    """The decoder, but a record with a text in one of these fields that was cut within a character
+    is a RecordError.
+
+    Half of a surrogate pair would be U+FFFD there, as each other half is. So two ids would be one,
+    and a label would join the observation of the other.
+
+    Parameters
+    ----------
+    names
+        Field to the reason of the error.
+
+    Examples
+    --------
+    >>> documents = whole_names(parse, {"id": "no_id"})
+    >>> documents(b'{"id": "a\\xef\\xbf\\xbd"}') == {"id": "a\\ufffd"}
+    True
+    >>> documents(rb'{"id": "a\\ud83d"}')  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    consumers.base.errors.RecordError: no_id: the text in field 'id' is cut within a character ...
+    """
+
+    def decode(value: Any) -> dict[str, Any]:
+        document = documents(value)
+        for name, reason in names.items():
+            text = field_of(document, name)
+            if type(text) is str and "\ufffd" in text and _is_cut(documents, value, name, text):
+                raise RecordError(
+                    reason,
+                    f"the text in field {name!r} is cut within a character (half of a surrogate "
+                    f"pair): {text[:40]!r}; send it whole",
+                )
+        return document
+
+    return decode
+
+
+def _is_cut(
+    documents: Callable[[Any], dict[str, Any]], value: object, name: str, text: str
+) -> bool:
+    """Whether the field has another text if another character stands for a half."""
+    other = uncut(value, rb"\ufffe") if isinstance(value, bytes) else value
+    if other == value:
+        return False
+    try:
+        return field_of(documents(other), name) != text
+    except RecordError:  # its schema has a pattern for the text
+        return True
 
 
 def parse_quickly(value: bytes | None) -> dict[str, Any]:

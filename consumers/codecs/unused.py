@@ -138,6 +138,8 @@ class UnknownFields:
             return "expected an object with fields of the model"
         if path in self._fields:
             return "the field with the whole name comes first"
+        if not any(path):
+            return "the name is empty: no field of the model"
         forms = _forms(".".join(path))
         meant = {self._near[form] for form in forms if form in self._near}
         absent = sorted(name for name in meant if field_of(document, name) is None)

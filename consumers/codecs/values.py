@@ -1,8 +1,11 @@
-"""Values of typed formats as JSON values: one rule for Avro, Protobuf, Parquet and Arrow."""
+"""Values of typed formats as JSON values: one rule for Avro, Protobuf, Parquet, Arrow, and what a
+client sends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -25,8 +28,9 @@ def check_values(values: int, size: int) -> None:
 def json_value(value: Any, *, strict: bool = False) -> Any:
     """A value as it would be in JSON.
 
-    Times become ISO 8601 texts, decimal numbers numbers, durations seconds, bytes in UTF-8 texts.
-    Other bytes stay bytes, which fit no kind of field; with `strict` they are an error.
+    Times become ISO 8601 texts, decimal numbers numbers, durations seconds, bytes in UTF-8 texts,
+    NA and NaT of pandas None. Other bytes stay bytes, which fit no kind of field; with `strict`
+    they are an error.
 
     Raises
     ------
@@ -45,20 +49,27 @@ def json_value(value: Any, *, strict: bool = False) -> Any:
     if isinstance(value, list | tuple):
         return [json_value(each, strict=strict) for each in value]
     if isinstance(value, datetime | date | time):
-        return value.isoformat()
+        return value.isoformat() if value == value else None  # NaT is a datetime
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Decimal):
         return number_of(value)
     if isinstance(value, UUID):
         return str(value)
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray | memoryview):
         try:
-            return value.decode()
+            return bytes(value).decode()
         except UnicodeDecodeError:
             if strict:
                 raise
-    return value
+    kind = type(value).__name__
+    if kind in ("datetime64", "timedelta64"):  # numpy, which this module does not load
+        moment = value.item()
+        if isinstance(moment, int):  # of ns, which Python's types do not have
+            with suppress(TypeError):  # a duration of months
+                moment = value.astype(f"{kind}[us]").item()
+        return str(value) if isinstance(moment, int) else json_value(moment)
+    return None if kind == "NAType" else value
 
 
 def number_of(value: Decimal) -> int | float:

@@ -118,7 +118,7 @@ def outgoing(found: Envelope, topic: str) -> Outgoing:
     ValueError
         Some base64 is damaged.
     """
-    key = None if found.key is None else found.key.encode("utf-8", "replace")
+    key = None if found.key is None else found.key.encode()
     value = None if found.value is None else encoded(found.value)
     if found.key_base64 is not None:
         key = _bytes(found.key_base64)
@@ -137,7 +137,7 @@ def _opened_header(header: list[str]) -> Header:
     if not 2 <= len(header) <= 3:
         raise ValueError("a header has a name, a text and perhaps base64")
     name, shown, *exact = header
-    return name, _bytes(exact[0]) if exact else shown.encode("utf-8", "replace")
+    return name, _bytes(exact[0]) if exact else shown.encode()
 
 
 def _base64(value: bytes) -> str:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from consumers.base.errors import ConfigError
-from consumers.base.fields import field_of, time_of
+from consumers.base.fields import field_of, key_of, time_of
 from consumers.base.records import Outgoing
 from consumers.commands.chunks import Appender
 from consumers.commands.envelopes import opened, outgoing
@@ -81,8 +81,7 @@ def unwrapped(
             )
         if isinstance(found.value, dict):
             if field_of(found.value, id_field) is not None:
-                key = str(id_of(number - 1, found.value, id_field))
-                out = out._replace(key=key.encode("utf-8", "replace"))
+                out = out._replace(key=key_of(id_of(number - 1, found.value, id_field)))
             (out,) = in_format(translator, [out])
         yield out, (found.partition, found.offset)
 

@@ -149,8 +149,9 @@ def guessed_name(cells: Sequence[str]) -> Convert:
 
     Examples
     --------
-    >>> [guessed_name(cells)(cells[0]) for cells in (["1.0", "0.0"], ["1.0", "0.5"], ["5 %"])]
-    [1, 1.0, '5 %']
+    >>> columns = ["1.0", "0.0"], ["1.0", "0.5"], ["5 %"], ["nan", "1"]
+    >>> [guessed_name(cells)(cells[0]) for cells in columns]
+    [1, 1.0, '5 %', 'nan']
     """
     if cells and all(cell.lower() in _TRUTH for cell in cells):
         return _truth
@@ -180,7 +181,7 @@ def is_number(cell: str) -> bool:
 
 
 def _is_plain(cell: str) -> bool:
-    return _plain_number(cell) is not cell
+    return not isinstance(_plain_number(cell), str | None)
 
 
 def _plain_number(cell: str) -> object:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.fields import TimeField, timestamp_ms
+from consumers.base.fields import TimeField, key_of, timestamp_ms
 from consumers.base.records import Batch, Partition
 from consumers.codecs.arrow.plain import PlainBatch, PlainColumns
 from consumers.codecs.blocks import ObservationBlocks
@@ -235,7 +235,7 @@ class ColumnFeed(ABC):
         starts = {partitions[0]: (piece.first, piece.first + n, n)} if n else {}
         if m:
             starts[partitions[1]] = (written, written + m, m)
-        keys = [id_.encode("utf-8", "replace") for id_ in ids]
+        keys = list(map(key_of, ids))
         records = ColumnRecords(x, y, n + m, encode)
         return Batch(partitions, source, offsets, times, keys, records, starts)
 

@@ -16,7 +16,7 @@ from itertools import chain, islice, repeat
 from typing import Final, NamedTuple
 
 from consumers.base.errors import ConfigError
-from consumers.base.fields import TimeField, field_of, name_of, time_of
+from consumers.base.fields import TimeField, field_of, key_of, name_of, time_of
 from consumers.base.records import Outgoing
 from consumers.codecs.encoded import encoded, encoded_many
 from consumers.config.units import duration_ms
@@ -167,7 +167,7 @@ def timed(
         yield from _labelled_late(observations, topic, start, labels)
         return
     for timestamp, id_, record in observations:
-        yield Outgoing(topic, str(id_).encode("utf-8", "replace"), encoded(record), timestamp)
+        yield Outgoing(topic, key_of(id_), encoded(record), timestamp)
 
 
 def _blocks(
@@ -192,7 +192,7 @@ def _blocks(
                 _with_id(n, x, id_field, first_id) for n, x in zip(numbers, block, strict=True)
             ]
             found, block = [id_ for id_, _ in pairs], [record for _, record in pairs]
-        keys = [str(id_).encode("utf-8", "replace") for id_ in found]
+        keys = map(key_of, found)
         cells = zip(repeat(topic), keys, encoded_many(block), times, repeat(()), repeat(None))
         yield map(Outgoing._make, cells)
 
@@ -411,7 +411,7 @@ def _split(
     labels: LateLabels,
 ) -> tuple[Outgoing, Outgoing | None]:
     """The observation without its label, and the label if it has one."""
-    key = str(id_).encode("utf-8", "replace")
+    key = key_of(id_)
     found = field_of(record, labels.field)
     rest, who = _without(record, labels.field), {}
     if labels.reporter is not None:

@@ -182,6 +182,10 @@ def _cost(value: Hashable) -> int:
     return PER_NAME + text_bytes(value) if isinstance(value, str) else 0
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, NUMBERS) and not isinstance(value, NO_NUMBERS)
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is no evidence, whatever its field is: None, a NaN of any type of numbers,
     NaT, and pandas' NA.
@@ -220,7 +224,7 @@ def number(name: str, value: Any) -> float:
     """
     if value is None:
         return nan
-    if isinstance(value, NO_NUMBERS) or not isinstance(value, NUMBERS):
+    if not _is_number(value):
         if is_missing(value):
             return nan
         raise InvalidRecordError(
@@ -247,12 +251,13 @@ def binary(name: str, value: Any) -> float:
         return float(value)
     if is_missing(value):
         return nan
-    if isinstance(value, NUMBERS):
+    if _is_number(value):
         x = number(name, value)
         if x in (0.0, 1.0) or isnan(x):
             return x
+    came = f"{value!r:.60}" if isinstance(value, str) or _is_number(value) else _kind(value)
     raise InvalidRecordError(
-        "wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {value!r}"
+        "wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {came}"
     )
 
 
@@ -272,7 +277,7 @@ def category(name: str, value: Any) -> str | None:
         return "true" if value else "false"
     if is_missing(value):
         return None
-    if isinstance(value, NUMBERS):
+    if _is_number(value):
         x = number(name, value)
         if isinstance(value, int | np.integer | Decimal) and value == int(value):
             return str(int(value))  # as floats, neighbours of 2**53 are equal

@@ -108,6 +108,8 @@ def test_explanation_sums_up_the_difference(client) -> None:
         ("/v1/predict?record=maybe", b'{"a":1}', "application/json", 400, "true or false"),
         ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "a shard of this process (0)"),
         ("/v1/observations", b'{"a": 1}', "application/json", 422, "in field 'id' or as the key"),
+        ("/v1/predict", rb'{"id": "\ud83d", "a": 1}', "application/json", 422, "within a char"),
+        ("/v1/labels", rb'[{"id":"\ud83d","label":"x"}]', "application/json", 422, "is cut with"),
         ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
         ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
         ("/v1/labels", b'{"id": "1", "label": 1.5}', "application/json", 422, "the number 1.5"),

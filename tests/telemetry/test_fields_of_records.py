@@ -125,8 +125,7 @@ def test_the_account_is_that_of_the_values_counted_one_by_one(size) -> None:
     bodies = [
         json.dumps({"id": str(i), **values[i % len(values)]}).encode() for i in range(EVERY + 90)
     ]
-    rejected = [body for body in GARBAGE if b"ud800" not in (body or b"")]
-    bodies = [*bodies[:3], *rejected, *bodies[3:]]
+    bodies = [*bodies[:3], *GARBAGE, *bodies[3:]]
     records = [Record("obs", 0, i, NOW, None, body) for i, body in enumerate(bodies)]
     service = Service(**kinds)
     used, bad, unknown, good = Counter[str](), Counter[str](), Counter[str](), 0

@@ -93,10 +93,14 @@ class Living:
 
     def tell(self, messages: Iterable[tuple[str, str]]) -> None:
         """Texts with their labels, and wait until all are learned."""
+        self.teach(({"text": text}, label) for text, label in messages)
+
+    def teach(self, examples: Iterable[tuple[dict[str, Any], str]]) -> None:
+        """Observations without an id and their labels, and wait until all are learned."""
         records = []
-        for text, label in messages:
+        for x, label in examples:
             i, self._sent = self._sent, self._sent + 1
-            value = json.dumps({"id": f"r{i}", "text": text}).encode()
+            value = json.dumps({"id": f"r{i}", **x}).encode()
             records.append(Outgoing("obs", None, value, NOW + 10 * i, (), 0))
             told = json.dumps({"id": f"r{i}", "label": label}).encode()
             records.append(Outgoing("ans", None, told, NOW + 10 * i + 5, (), 0))

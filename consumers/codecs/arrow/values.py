@@ -111,7 +111,7 @@ def plain_type(kind: Any) -> Any:
     if types.is_null(kind):  # pyarrow 26 casts nulls within a slice to nulls of another length
         return pa.bool_()
     if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
+        return kind if kind.extension_name == "arrow.uuid" else plain_type(kind.storage_type)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if types.is_timestamp(kind):

@@ -8,8 +8,12 @@ import random
 import pytest
 
 from consumers.api.bodies import records_of
+from consumers.base.errors import RecordError
+from consumers.codecs.changes import ChangeEvents
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import parse, uncut
+from consumers.offline.feed import timed
+from headwater.records import prepare_observations
 from stream.data.schema import Schema
 
 SCHEMA = Schema.of(amount="numeric", colour="categorical", text="text")
@@ -51,21 +55,66 @@ def test_a_cut_text_costs_no_other_field_and_is_counted() -> None:
         assert found.cut == 1
 
 
-def test_ids_and_labels_with_half_a_pair_join() -> None:
-    """Both sides of the join read the same text."""
-    x = JsonObservations(SCHEMA, "id", None).decode([None], [rb'{"id":"a\ud83d","amount":1}'])
-    y = JsonLabels().decode([None], [rb'{"id":"a\ud83d","label":"ok","note":"\ud83d"}'])
+HALF = rb"\ud83d"
+TEMPLATES = {
+    "observation": (b'{"id":"a%s","amount":1}', "no_id"),
+    "label inside": (b'{"id":"a","amount":1,"y":"ok%s"}', "label_kind"),
+    "id of a label": (b'{"id":"a%s","label":"ok"}', "no_id"),
+    "label": (b'{"id":"a","label":"ok%s"}', "label_kind"),
+    "reporter": (b'{"id":"a","label":"ok","by":"ann%s"}', "bad_reporter"),
+}
+HOWS = {
+    "JSON": {},
+    "documents": {"documents": parse},
+    "changes": {"documents": ChangeEvents(["c"])},
+}
 
-    assert list(x.ids) == list(y.ids) == ["a\ufffd"]
-    assert not x.rejected
-    assert not y.rejected
+
+@pytest.mark.parametrize("n", [1, 100])  # one by one, and by the compiled decoder
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("what", TEMPLATES)
+def test_a_cut_name_is_rejected(what, how, n) -> None:
+    """U+FFFD for each half would make one id of two, and a label would join the wrong record."""
+    template, reason = TEMPLATES[what]
+    event = b'{"op":"c","after":%s}' if how == "changes" else b"%s"
+    good, cut, char = (event % (template % x) for x in (b"", HALF, "\ufffd".encode()))
+    beside = char.replace(b"}", rb',"note":"\ude00"}', 1)
+    is_label = b'"label"' in template
+    codec = (
+        JsonLabels(reporter="by", **HOWS[how])
+        if is_label
+        else JsonObservations(SCHEMA, "id", "y", **HOWS[how])
+    )
+
+    found = codec.decode([b"key"] * (n + 3), [good] * n + [cut, char, beside])
+    assert {i: error.reason for i, error in found.rejected.items()} == {n: reason}
+    assert "cut within a character" in found.rejected[n].detail
+    ids = ["a\ufffd"] * 2 if reason == "no_id" else ["a"] * 2
+    assert list(found.ids)[n + 1 :] == ids
+
+
+def test_a_cut_text_in_another_field_costs_no_label() -> None:
+    """Only names are compared."""
+    found = JsonLabels().decode([None], [rb'{"id":"a","label":"ok","note":"\ud83d"}'])
+
+    assert list(found.ids) == ["a"]
+    assert not found.rejected
+
+
+def test_key_of_a_cut_id_is_no_other_id() -> None:
+    """A file with it is read; a client is told."""
+    (sent,) = timed([{"id": "a\ud83d"}], "obs", start=0)
+    found = JsonObservations(Schema(()), "id", None).decode([sent.key], [sent.value])
+
+    assert sent.key is None
+    assert found.rejected[0].reason == "no_id"
+    with pytest.raises(RecordError, match="cut within one"):
+        list(prepare_observations([{"x": 1}], ["a\ud83d"], None, "id"))
 
 
 def test_a_list_over_http_with_a_cut_text_is_a_list() -> None:
     """One cut text must not cost the other records of a request."""
-    body = rb'[{"note": "\ud83d"}, {"note": "b"}]'
+    items = [rb'{"id": "\ud83d", "x":[1, {}]}', rb'{"id": "b"}', rb'{"id": "\ud83d", "x":[1, {}]}']
+    body = b" [" + b" ,\n".join(items) + b"\r\n] "
 
-    assert list(map(json.loads, records_of(body, "application/json", 2).values)) == [
-        {"note": "\ufffd"},
-        {"note": "b"},
-    ]
+    assert records_of(body, "application/json", 3).values == items
