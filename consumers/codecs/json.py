@@ -38,7 +38,7 @@ from consumers.codecs.json_document import (
     uncut,
 )
 from consumers.codecs.reporter import reporter_name
-from consumers.codecs.unused import BadValue, Note, UnknownFields
+from consumers.codecs.unused import BadValue, Note, UnknownFields, like_one
 from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Schema
@@ -406,6 +406,7 @@ class JsonLabels:
     ) -> None:
         self._documents = documents
         self.reporter = reporter
+        self._unknown = UnknownFields(("id", "label", "w"), [reporter] if reporter else ())
         self._typed_decode = _label_decoder(documents, reporter)
         compiled = documents is None and self._typed_decode is not None
         self._blocks = LabelBlocks(reporter) if compiled else None
@@ -464,16 +465,21 @@ class JsonLabels:
         return out
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float, str | None]:
-        """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
-        bad."""
+        """Id, label, weight and reporter of one record, by the slow path, or RecordError."""
         document = (self._documents or parse)(value)
         label, w = name_of(document.get("label")), document.get("w", 1.0)
         if label is None:
-            raise RecordError("no_label", 'a label record needs "label"')
+            like = None if "label" in document else like_one("label", document)
+            has = f", and this one has {like!r}" if like else ""
+            raise RecordError("no_label", f'a label record needs "label"{has}')
         if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
             raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
         who = None if self.reporter is None else reporter_name(_at(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
+
+    def unknown(self, value: Any) -> list[tuple[str, object]]:
+        """The fields of a label record that nobody reads, with their values, or RecordError."""
+        return self._unknown.values((self._documents or parse_quickly)(value))
 
 
 def _put(column: Sequence[Any], at: Sequence[int], values: Sequence[Any]) -> list[Any]:

@@ -38,6 +38,7 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.spam import BudgetOption, SpamOption, write_filter
+from consumers.commands.used import lines_of
 from consumers.offline.lateness import FEWEST, PENDING_BYTES
 from consumers.transports.registry import forms, transport_of
 
@@ -213,6 +214,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
         fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
     fields = with_key(fields, per) if per and looked.wire != "mail" else fields
     choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
+    came = looked.records
     if as_text := {each.name for each in fields if each.as_text}:
         numbers = [converted(record, as_text) for record in looked.records]
         looked = replace(looked, records=numbers)
@@ -227,11 +229,15 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     late = _lateness(looked, id_field) if labels and file is None else None
     origin = replace(origin, waiting=None if late is None else _waiting(late))
     text = toml(origin, fields, choice, found.fields, missing)
-    parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
+    # --name and URLs are the user's, so this may be refused.
+    config = parse(text, source=str(output), directory=output.parent)
     _explain(source, looked.records, len(records), fields, label, labels, choice, about_id)
     if late is not None and late.delays:
         typer.echo(_about_delays(late, origin.waiting))
     time_field = _time(records, label, origin) if file else None
+    explained = [each.name for each in fields if each.kind is None]
+    for line in lines_of(came, config, {id_field, *filter(None, (label, time_field)), *explained}):
+        typer.echo(line)
     for warning in warnings:
         typer.echo(f"warning: {warning}")
     write(output, text)

@@ -28,15 +28,22 @@ def field_lines(view: FieldsView, others: Collection[str] = ()) -> list[str]:
     >>> view = FieldsView(("age", "amount"), 9, {"age": 6, "amount": 0}, bad, 9, unknown, 0)
     >>> print(*field_lines(view), sep="\\n")
     field 'age': 3 of 9 values do not fit its kind (wrong_kind), the last: "7"
-    no value in 9 observations: 'amount'; they have 'amuont'
+    no value of 'amount'; they have 'amuont'
     not declared, so not used: 'amuont'
     """
-    return list(_lines(view, {name.partition(".")[0] for name in others}))
+    parts = [name.split(".") for name in others]
+    return list(_lines(view, {".".join(p[:n]) for p in parts for n in range(1, len(p) + 1)}))
 
 
 def _lines(view: FieldsView, others: Collection[str]) -> Iterator[str]:
-    if not view.observations:
-        return
+    if view.observations:
+        yield from _of_observations(view, others)
+    if view.labels is not None and view.labels.unknown:
+        unknown = _some(list(view.labels.unknown), view.labels.unnamed)
+        yield f"in label records, not used: {unknown}"
+
+
+def _of_observations(view: FieldsView, others: Collection[str]) -> Iterator[str]:
     most = sorted(view.bad.items(), key=lambda item: -item[1].found)
     for name, bad in most[:MOST]:
         given = view.used[name] + bad.found
@@ -46,13 +53,24 @@ def _lines(view: FieldsView, others: Collection[str]) -> Iterator[str]:
         )
     if len(most) > MOST:
         yield f"{counted(len(most) - MOST, 'more field')} with values that do not fit"
-    absent = [name for name in view.names if view.missing(name) == view.observations]
-    for name in absent[:MOST]:
-        like = like_one(name, view.unknown)
-        hint = "" if like is None else f"; they have {like!r}"
-        yield f"no value in {counted(view.observations, 'observation')}: {name!r}{hint}"
-    unknown = [name for name in view.unknown if name.partition(".")[0] not in others]
+    absent = {
+        name: like_one(name, view.unknown)
+        for name in view.names
+        if view.missing(name) == view.observations
+    }
+    hinted = [name for name, like in absent.items() if like is not None]
+    for name in hinted[:MOST]:
+        yield f"no value of {name!r}; they have {absent[name]!r}"
+    plain = [name for name in absent if name not in hinted[:MOST]]
+    if plain:
+        yield f"no value of {_some(plain)}"
+    unknown = [name for name in view.unknown if name not in others]
     if unknown:
-        more = len(unknown) - MOST + view.unnamed
-        left = f" and {counted(more, 'other')}" if more > 0 else ""
-        yield f"not declared, so not used: {', '.join(map(repr, unknown[:MOST]))}{left}"
+        yield f"not declared, so not used: {_some(unknown, view.unnamed)}"
+
+
+def _some(names: list[str], unnamed: int = 0) -> str:
+    """The first of the names, and how many others there are."""
+    more = max(len(names) - MOST, 0) + unnamed
+    left = f" and {counted(more, 'other')}" if more > 0 else ""
+    return ", ".join(map(repr, names[:MOST])) + left

@@ -172,8 +172,29 @@ def test_fields_that_the_service_does_not_use_are_said(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "of the first 40 observations: field 'age': 20 of 40 values do not fit its kind "
         '(wrong_kind), the last: "7"',
-        "of the first 40 observations: no value in 40 observations: 'amount'; they have 'amuont'",
+        "of the first 40 observations: no value of 'amount'; they have 'amuont'",
         "of the first 40 observations: not declared, so not used: 'amuont'",
+    ]
+
+
+def test_a_number_that_the_service_reads_from_text_is_said_to_be_used(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """The fields are decoded as the service does it: here a row after a change, with decimals."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'name = "n"\n[input]\ntransport = "{url}"\nobservations = "obs"\nchanges = ["c"]\n'
+        'numbers_as_text = ["amount"]\n[features]\namount = "numeric"\nage = "numeric"\n'
+        '[model]\ntype = "GaussianNB"\n'
+    )
+    records = tmp_path / "a.jsonl"
+    records.write_text(jsonl([{"op": "c", "after": {"id": 1, "amount": "7.50", "agee": 3}}]))
+
+    assert main(["produce", "obs", str(records), "--config", str(config)]) == 0
+
+    assert [line for line in capsys.readouterr().out.splitlines() if "of the first" in line] == [
+        "of the first observation: no value of 'age'; they have 'agee'",
+        "of the first observation: not declared, so not used: 'agee'",
     ]
 
 
@@ -294,6 +315,16 @@ def test_file_of_labels_alone_is_written_as_labels(
         (b"7", {"id": 7, "label": "yes"}),
         (b"9", {"id": 9, "label": "no"}),
     ]
+
+
+def test_columns_of_a_file_of_labels_that_are_not_used_are_said(
+    produce_labels: Produce, capsys: Said
+) -> None:
+    """A weight with a wrong name would count as 1."""
+    assert produce_labels("order,label,weihgt\n7,yes,3\n8,no,1\n") == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "of the first 2 labels: in label records, not used: 'weihgt'"
 
 
 def test_labels_alone_keep_their_weight_and_their_time(produce_labels: Produce, url: str) -> None:

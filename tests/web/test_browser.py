@@ -29,7 +29,7 @@ EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 SECTIONS = [
     "Accuracy", "Scores", "Confusion", "Classes", "Calibration", "Throughput and lag", "Labels",
     "Label delay", "Decisions", "Champion and challengers", "Drift", "Last predictions",
-    "Dead letters", "Inputs",
+    "Dead letters", "Fields", "Inputs",
 ]  # fmt: skip
 EVERYTHING = """
 [decision]

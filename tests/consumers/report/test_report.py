@@ -102,6 +102,7 @@ def test_report_without_matplotlib_has_all_but_the_charts(
     whole = replayed(tmp_path, "--compare", made("one"), made("two", "GaussianBayes"))
     assert "no charts" not in capsys.readouterr().err
     monkeypatch.setattr("consumers.report.page.find_spec", lambda _: None)
+    monkeypatch.setattr("consumers.commands.meter.SILENT_SECONDS", 0)
     page = replayed(tmp_path, "--compare", made("one"), made("two", "GaussianBayes"))
 
     assert "svg" not in Document(page).tags
