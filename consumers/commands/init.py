@@ -201,7 +201,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     source, file, name, label, labels, transport, output, missing, registry, per = asked
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
-    warnings = _check_label(label, looked.records, source) if label else []
+    warnings = _check_label(label, looked.records, source) if label else _doubtful_labels(looked)
     id_field, about_id = id_of_records(id_field, label, looked, source, numbered=file is not None)
     warnings += doubts(looked, id_field)
     csv = file is not None and not file.format.typed
@@ -280,15 +280,28 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.labels import check_labels
+    from consumers.config.labels import check_labels, other_kinds
     from consumers.config.sample import SAMPLE_SIZE
 
-    values = [field_of(record, label) for record in records]
+    every = values = [field_of(record, label) for record in records]
     if all(value is None for value in values):
         raise ConfigError(no_field(label, records, source))
     if len(set(map(str, values))) > 1:
         values = values[:SAMPLE_SIZE]
-    return check_labels(label, values, first_ones(len(values), "record"))
+    warnings = check_labels(label, values, first_ones(len(values), "record"))
+    return warnings + other_kinds(label, every)
+
+
+def _doubtful_labels(looked: Sampled) -> list[str]:
+    """Warnings about the records of a topic of labels."""
+    from consumers.config.labels import check_labels, other_kinds
+
+    values = [label for label, _ in looked.labels.values() if label is not None]
+    try:
+        found = check_labels("label", values, first_ones(len(values), "label")) if values else []
+    except ConfigError as error:
+        found = [str(error)]
+    return [*looked.lacking, *found, *other_kinds("label", values)]
 
 
 def _look(
