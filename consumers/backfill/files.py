@@ -19,8 +19,6 @@ from consumers.backfill.manifest import FileMark, FileSpan, Manifest, Reading, S
 from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField, field_of, key_of, time_of
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, Record
-from consumers.codecs.account import FieldsView, account_of
-from consumers.codecs.json import JsonObservations
 from consumers.config import Config
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.files.file import File
@@ -177,18 +175,6 @@ class FileHistory:
             if isinstance(span, FileSpan) and not found:
                 found = self._sampled(self._records(span), self._inside or "label", self._source)
         return found
-
-    def first_fields(self, split: Split) -> FieldsView | None:
-        """What becomes of the fields of the first records of a split; None if they are mails."""
-        config, values = self._config, list[bytes]()
-        if config.parser:
-            return None
-        for span in split.spans:
-            records = self._records(span) if isinstance(span, FileSpan) else iter(())
-            values += map(encoded, islice(records, SAMPLE_SIZE - len(values)))
-        label, texts = self._inside or config.input.label, config.values.texts
-        decoder = JsonObservations(self._schema, self._id, label, texts, keep=True)
-        return account_of(decoder, values)
 
     def absent(self, split: Split) -> list[str]:
         """The declared fields that none of the first records of each file has, and the id if labels

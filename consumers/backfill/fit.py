@@ -18,6 +18,7 @@ from consumers.backfill.logs import LogHistory
 from consumers.backfill.manifest import FileSpan, Manifest, Split
 from consumers.base.errors import ConfigError
 from consumers.base.records import Batch, Record, record_bytes
+from consumers.codecs.account import FieldAccount, FieldsView, names_of
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, learner_type
 from consumers.config.drift import DriftConfig
@@ -82,6 +83,8 @@ class Fitted(msgspec.Struct):
         Partitions of the observations, and the offsets at which this split ends there.
     matched
         Topic, partition and offsets of the last labels that found their observation in this split.
+    fields
+        The account of the fields of its records.
     """
 
     number: int
@@ -95,6 +98,7 @@ class Fitted(msgspec.Struct):
     evicted: int = 0
     ends: list[tuple[int, int]] = []
     matched: list[tuple[str, int, list[int]]] = []
+    fields: FieldsView | None = None
 
 
 def needs_order(config: Config, schema: Schema) -> str:
@@ -236,10 +240,12 @@ class _Run:
 
     def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
         self._shard, self._progress = shard, progress
+        self._account = FieldAccount(names_of(shard.spec.schema))
 
     def process(self, batch: Batch, now: int) -> None:
         """Learn a batch."""
-        self._shard.process(batch, now)
+        outcome = self._shard.process(batch, now)
+        self._account.add(outcome.seen.tally(self._account.counted))
         self._progress(len(batch))
 
     def fitted(self, split: Split) -> Fitted:
@@ -262,4 +268,5 @@ class _Run:
             dict(view.dead_letters),
             {name: n for name, n in view.overflows.items() if n},
             {name: n for name, n in view.labels.items() if n},
+            fields=self._account.view(),
         )

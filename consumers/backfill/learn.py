@@ -27,7 +27,7 @@ from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField
 from consumers.base.records import Partition, Record
-from consumers.codecs.account import FieldsView
+from consumers.codecs.account import FieldAccount, FieldsView
 from consumers.config import Config
 from consumers.config.learner import uses_code, uses_river
 from consumers.config.log import log_of
@@ -65,15 +65,11 @@ class HistoryPlan:
         The offsets at which the service continues after a history in a log; None: it is in files.
     absent
         Declared fields, and the id, that the first records of files do not have.
-    fields
-        What becomes of the fields of the first records of files; None: the history is in a log, or
-        its records are mails.
     """
 
     job: Job
     ends: dict[Partition, int] | None
     absent: Sequence[str] = ()
-    fields: FieldsView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +95,17 @@ class Learned:
     def total(self, name: str) -> int:
         """The sum of one of `Fitted.counts` over the splits."""
         return sum(split.counts[name] for split in self.splits)
+
+    @property
+    def fields(self) -> FieldsView | None:
+        """The account of the fields of all records; None without records."""
+        views = [split.fields for split in self.splits if split.fields is not None]
+        if not views:
+            return None
+        account = FieldAccount(views[0].names)
+        for view in views:
+            account.join(view)
+        return account.view()
 
 
 def plan_log(
@@ -222,8 +229,7 @@ def plan_files(
             f"{source}: no record has the id in field {id_!r}, by which labels are joined; name it "
             "with --id-field"
         )
-    fields = history.first_fields(draft.splits[0])
-    return HistoryPlan(Job(config, replace(draft, **found), *places), None, absent, fields)
+    return HistoryPlan(Job(config, replace(draft, **found), *places), None, absent)
 
 
 def _common(values: Iterable[object]) -> Label | None:

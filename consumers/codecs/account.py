@@ -1,16 +1,18 @@
-"""The account of the fields of observations: how often each was used, absent, bad or unknown.
+"""The account of the fields of records: how often each was used, absent, bad or unknown.
 
 Rule: a `FieldTally` is made where a commit is decoded, and a `FieldAccount` adds them up since the
 process started. Values of declared fields are all counted. Unknown fields are looked for in the
-first 100 observations and in every 512th, because the decoder skips them. All numbers are the same
-however the observations are divided into commits. Both are bounded: the fields by the schema,
+first 100 observations and in every 512th, because the decoder skips them; in label records
+likewise, which have an account of their own. All numbers are the same however the records are
+divided into commits. Both are bounded: the fields by the schema,
 unknown names and examples here. No prediction depends on them, so they are in no journal and no
 state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,12 +28,14 @@ from stream.data.schema import Schema
 __all__ = [
     "EVERY",
     "FIRST",
+    "NO_RECORDS",
     "BadField",
     "FieldAccount",
     "FieldTally",
     "FieldsView",
+    "SeenRecords",
+    "Unknown",
     "UnknownField",
-    "account_of",
     "names_of",
 ]
 
@@ -39,6 +43,18 @@ FIRST = 100  # observations whose unknown fields are looked for
 EVERY = 512  # after them, one of so many
 MOST_UNKNOWN = 100  # names; those that come later are counted together
 LONGEST_EXAMPLE = 60  # characters
+
+Unknown = Callable[[Any], list[tuple[str, object]]]  # the unknown fields of a record, with values
+
+
+class SeenRecords(NamedTuple):
+    """How many records an account has, which decides where unknown fields are looked for next."""
+
+    observations: int = 0
+    labels: int = 0
+
+
+NO_RECORDS = SeenRecords()
 
 
 class BadField(NamedTuple):
@@ -76,6 +92,9 @@ class FieldTally:
         In how many observations unknown fields were looked for.
     unknown
         Name to how many of these had the field, and its last value.
+    labels
+        The tally of the label records of the commit, whose fields are never declared; None: it has
+        none.
     """
 
     names: tuple[str, ...]
@@ -85,6 +104,7 @@ class FieldTally:
     bad: Mapping[str, tuple[int, BadValue]]
     looked: int
     unknown: Mapping[str, tuple[int, object]]
+    labels: FieldTally | None = None
 
     @classmethod
     def of(
@@ -110,15 +130,17 @@ class FieldTally:
         for k, values in found.bad.items():
             for each in values if k not in rejected else ():
                 bad[each.field] = bad.get(each.field, (0, each))[0] + 1, each
-        looked, unknown = 0, dict[str, tuple[int, object]]()
-        regular = range(-before % EVERY, n, EVERY)
-        for k in sorted({*range(min(FIRST - before, n)), *regular}):
-            if k in rejected:
-                continue
-            looked += 1
-            for name, given in _unknown(decoder, value(k)):
-                unknown[name] = unknown.get(name, (0, given))[0] + 1, given
+        looked, unknown = _unknown(decoder.unknown, n, value, before, rejected)
         return cls(names, n, n - len(rejected), _used(found), bad, looked, unknown)
+
+    @classmethod
+    def of_labels(
+        cls, find: Unknown, count: int, value: Callable[[int], Any], before: int = 0
+    ) -> FieldTally:
+        """The tally of `count` label records, also of those that are rejected; `find` returns the
+        fields of one that nobody reads."""
+        looked, unknown = _unknown(find, count, value, before)
+        return cls((), count, count, np.zeros(0, np.int64), {}, looked, unknown)
 
 
 def names_of(schema: Schema) -> tuple[str, ...]:
@@ -139,12 +161,24 @@ def _used(found: DecodedObservations) -> NDArray[np.int64]:
     return np.concatenate([used, others])
 
 
-def _unknown(decoder: JsonObservations, value: Any) -> list[tuple[str, object]]:
-    """The unknown fields of an observation, with their values, within bounds."""
-    try:
-        return decoder.unknown(value)[:MOST_UNKNOWN]
-    except RecordError:  # a row of a message has only the columns that are read
-        return []
+def _unknown(
+    find: Unknown,
+    count: int,
+    value: Callable[[int], Any],
+    before: int,
+    rejected: Collection[int] = (),
+) -> tuple[int, dict[str, tuple[int, object]]]:
+    """In how many of `count` records unknown fields were looked for, and what was found."""
+    looked, found = 0, dict[str, tuple[int, object]]()
+    regular = range(-before % EVERY, count, EVERY)
+    for k in sorted({*range(min(FIRST - before, count)), *regular}):
+        if k in rejected:
+            continue
+        looked += 1
+        with suppress(RecordError):  # a row of a message has only the columns that are read
+            for name, given in find(value(k))[:MOST_UNKNOWN]:
+                found[name] = found.get(name, (0, given))[0] + 1, given
+    return looked, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +201,8 @@ class FieldsView:
         Unknown field to what was found of it.
     unnamed
         How often other unknown fields were found, after the first `MOST_UNKNOWN` names.
+    labels
+        The account of the label records; None without any.
     """
 
     names: tuple[str, ...]
@@ -176,6 +212,7 @@ class FieldsView:
     looked: int
     unknown: Mapping[str, UnknownField]
     unnamed: int
+    labels: FieldsView | None = None
 
     def missing(self, name: str) -> int:
         """How many observations had no value in a field."""
@@ -209,12 +246,18 @@ class FieldAccount:
     observations: int = 0
     looked: int = 0
     unnamed: int = 0
+    labels: FieldAccount | None = None
     _used: NDArray[np.int64] = field(init=False)
     _bad: dict[str, BadField] = field(default_factory=dict)
     _unknown: dict[str, UnknownField] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._used = np.zeros(len(self.names), dtype=np.int64)
+
+    @property
+    def counted(self) -> SeenRecords:
+        """How many records there were."""
+        return SeenRecords(self.seen, 0 if self.labels is None else self.labels.seen)
 
     def add(self, tally: FieldTally) -> None:
         """Add the tally of one more commit."""
@@ -223,15 +266,40 @@ class FieldAccount:
         self.looked += tally.looked
         self._used += tally.used
         for name, (n, last) in tally.bad.items():
-            before = self._bad[name].found if name in self._bad else 0
-            self._bad[name] = BadField(before + n, last.reason, _shown(last.value))
+            self._add_bad(name, BadField(n, last.reason, _shown(last.value)))
         for name, (n, value) in tally.unknown.items():
-            short = name[:LONGEST_NAME]
-            if short not in self._unknown and len(self._unknown) >= MOST_UNKNOWN:
-                self.unnamed += n
-                continue
-            found = self._unknown.get(short)
-            self._unknown[short] = UnknownField(n + (found.found if found else 0), _shown(value))
+            self._add_unknown(name[:LONGEST_NAME], UnknownField(n, _shown(value)))
+        if tally.labels is not None:
+            self._of_labels().add(tally.labels)
+
+    def join(self, view: FieldsView) -> None:
+        """Add the account of other records with the same fields."""
+        self.seen += view.observations
+        self.observations += view.observations
+        self.looked += view.looked
+        self.unnamed += view.unnamed
+        self._used += np.array([view.used[name] for name in self.names], dtype=np.int64)
+        for name, bad in view.bad.items():
+            self._add_bad(name, bad)
+        for name, unknown in view.unknown.items():
+            self._add_unknown(name, unknown)
+        if view.labels is not None:
+            self._of_labels().join(view.labels)
+
+    def _of_labels(self) -> FieldAccount:
+        self.labels = self.labels or FieldAccount(())
+        return self.labels
+
+    def _add_bad(self, name: str, more: BadField) -> None:
+        before = self._bad[name].found if name in self._bad else 0
+        self._bad[name] = more._replace(found=before + more.found)
+
+    def _add_unknown(self, name: str, more: UnknownField) -> None:
+        if name not in self._unknown and len(self._unknown) >= MOST_UNKNOWN:
+            self.unnamed += more.found
+            return
+        before = self._unknown[name].found if name in self._unknown else 0
+        self._unknown[name] = more._replace(found=before + more.found)
 
     def view(self) -> FieldsView:
         """A frozen copy."""
@@ -243,15 +311,8 @@ class FieldAccount:
             self.looked,
             dict(self._unknown),
             self.unnamed,
+            None if self.labels is None else self.labels.view(),
         )
-
-
-def account_of(decoder: JsonObservations, values: Sequence[bytes]) -> FieldsView:
-    """The account of some observations."""
-    found = decoder.decode([b"?"] * len(values), values)  # an id may come later
-    account = FieldAccount(names_of(decoder.schema))
-    account.add(FieldTally.of(decoder, found, values.__getitem__))
-    return account.view()
 
 
 def _shown(value: object) -> str:

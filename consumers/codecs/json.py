@@ -39,7 +39,7 @@ from consumers.codecs.json_document import (
     whole_names,
 )
 from consumers.codecs.reporter import reporter_name
-from consumers.codecs.unused import BadValue, Note, UnknownFields
+from consumers.codecs.unused import BadValue, Note, UnknownFields, like_one
 from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Schema
@@ -416,6 +416,7 @@ class JsonLabels:
         documents = None if documents is None else self._slow
         self._documents = documents
         self.reporter, self.heaviest = reporter, heaviest
+        self._unknown = UnknownFields(("id", "label", "w"), [reporter] if reporter else ())
         self._typed_decode = _label_decoder(documents, reporter)
         compiled = documents is None and self._typed_decode is not None
         self._blocks = LabelBlocks(reporter, heaviest) if compiled else None
@@ -474,18 +475,23 @@ class JsonLabels:
         return out
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float, str | None]:
-        """Id, label, weight and reporter of one record, by the slow path; RecordError if it is
-        bad."""
+        """Id, label, weight and reporter of one record, by the slow path, or RecordError."""
         document = self._slow(value)
         label, w = name_of(document.get("label")), document.get("w", 1.0)
         if label is None:
-            raise RecordError("no_label", 'a label record needs "label"')
+            like = None if "label" in document else like_one("label", document)
+            has = f", and this one has {like!r}" if like else ""
+            raise RecordError("no_label", f'a label record needs "label"{has}')
         number = isinstance(w, int | float) and not isinstance(w, bool)
         if not number or not 0 < _float(w) <= self.heaviest:
             most = f"{self.heaviest:g} ([labels] max_weight)"
             raise RecordError("bad_weight", f'"w" expects a number above 0 and at most {most}')
         who = None if self.reporter is None else reporter_name(field_of(document, self.reporter))
         return _id(document.get("id"), key), label, float(w), who
+
+    def unknown(self, value: Any) -> list[tuple[str, object]]:
+        """The fields of a label record that nobody reads, with their values, or RecordError."""
+        return self._unknown.values((self._documents or parse_quickly)(value))
 
 
 def _put(column: Sequence[Any], at: Sequence[int], values: Sequence[Any]) -> list[Any]:

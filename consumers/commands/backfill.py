@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from consumers.backfill.learn import HistoryPlan, Learned
     from consumers.backfill.manifest import FileSpan, Manifest, OffsetSpan, Reading
     from consumers.base.records import Partition
+    from consumers.codecs.account import FieldsView
     from consumers.config import Config
     from consumers.service.importing import HistoryToImport
     from consumers.service.live import Sources
@@ -214,24 +215,18 @@ def _learn_and_begin(
     for each, shards, learned in ready:
         _begin(config, log, learned, shards, new_journal=new_journal)
         _report(each, learned, time.perf_counter() - began, as_json=as_json)
-    if not as_json:
-        _show_fields(plans[0])
 
 
-def _show_fields(plan: HistoryPlan) -> None:
-    """Say which fields of the first records were not used."""
-    from consumers.base.counts import first_ones, printable
+def _fields_in_words(reading: Reading, fields: FieldsView | None) -> list[str]:
+    """Which fields of the records were not used."""
     from consumers.base.fields import TimeField
     from consumers.telemetry.field_lines import field_lines
 
-    if plan.fields is None:
-        return
-    reading = plan.job.manifest.reading
+    if fields is None:
+        return []
     times = [TimeField.of(each).name for each in (reading.time_field, reading.label_time) if each]
-    others = [*times, *(reading.offsets or ()), *([reading.label] if reading.label else [])]
-    of = f"of {first_ones(plan.fields.observations, 'observation')}: "
-    for line in field_lines(plan.fields, others):
-        typer.echo(printable(of + line))
+    others = [*times, *reading.offsets, *filter(None, (reading.id, reading.label))]
+    return field_lines(fields, others)
 
 
 def _settings(path: Path) -> Config:
@@ -519,6 +514,7 @@ def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: boo
 
     from consumers.backfill.learn import totals
 
+    fields = learned.fields
     scored, manifest, splits = learned.total("scored"), plan.job.manifest, learned.splits
     result: dict[str, Any] = {
         "service": manifest.service,
@@ -537,6 +533,8 @@ def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: boo
         "dead_letters": totals(splits, "dead_letters"),
         "overflows": totals(splits, "overflows"),
         "labels": totals(splits, "outcomes"),
+        "fields": msgspec.to_builtins(fields),
+        "fields_in_words": _fields_in_words(manifest.reading, fields),
         "fingerprint": learned.model.info.fingerprint,
         "sha256": learned.model.record.sha256,
         "seconds": seconds,
@@ -549,7 +547,7 @@ def _report(plan: HistoryPlan, learned: Learned, seconds: float, *, as_json: boo
 
 def _show(result: dict[str, Any]) -> None:
     """The result in lines."""
-    from consumers.base.counts import counted
+    from consumers.base.counts import counted, printable
 
     rate = result["records"] / result["seconds"] if result["seconds"] else 0.0
     lines = {
@@ -578,3 +576,5 @@ def _show(result: dict[str, Any]) -> None:
     lines["journal"] = f"{result['service']}: begins with this model"
     for name, value in lines.items():
         typer.echo(f"{name:11} {value}")
+    for line in result["fields_in_words"]:
+        typer.echo(f"{'fields':11} {printable(line)}")

@@ -443,7 +443,7 @@ class _Run:
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 outcome = self._processed(batch)
                 _note(details, outcome)
-                account.add(outcome.seen.tally(account.seen))
+                account.add(outcome.seen.tally(account.counted))
                 if note is not None:
                     note(outcome)
                 records += len(batch)

@@ -110,6 +110,12 @@ def _instead(better: Mapping[str, str], repeated: int, looked: Sampled) -> tuple
     what = (
         f"{repeated:,} of {counted(len(looked.records), 'record')} have the {OLD} of an earlier one"
     )
+    if _never_meet(looked):
+        mine = next((each for each in _ids(looked, ID) if each is not None), "")
+        what = (
+            f"none of {counted(len(looked.labels), 'label')} has the {OLD} of a record "
+            f"({next(iter(looked.labels))!r:.40} and {mine!r:.40})"
+        )
     if len(better) == 1:
         [(name, why)] = better.items()
         return name, f"id {name}: {why}; {what}; --id-field uses another field"

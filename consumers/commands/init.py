@@ -38,6 +38,7 @@ from consumers.commands.source import (
     opened,
 )
 from consumers.commands.spam import BudgetOption, SpamOption, write_filter
+from consumers.commands.used import lines_of
 from consumers.offline.lateness import FEWEST, PENDING_BYTES
 from consumers.transports.registry import forms, transport_of
 
@@ -200,7 +201,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     source, file, name, label, labels, transport, output, missing, registry, per = asked
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
-    warnings = _check_label(label, looked.records, source) if label else []
+    warnings = _check_label(label, looked.records, source) if label else _doubtful_labels(looked)
     id_field, about_id = id_of_records(id_field, label, looked, source, numbered=file is not None)
     warnings += doubts(looked, id_field)
     csv = file is not None and not file.format.typed
@@ -213,6 +214,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
         fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
     fields = with_key(fields, per) if per and looked.wire != "mail" else fields
     choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
+    came = looked.records
     if as_text := {each.name for each in fields if each.as_text}:
         numbers = [converted(record, as_text) for record in looked.records]
         looked = replace(looked, records=numbers)
@@ -227,11 +229,15 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     late = _lateness(looked, id_field) if labels and file is None else None
     origin = replace(origin, waiting=None if late is None else _waiting(late))
     text = toml(origin, fields, choice, found.fields, missing)
-    parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
+    # --name and URLs are the user's, so this may be refused.
+    config = parse(text, source=str(output), directory=output.parent)
     _explain(source, looked.records, len(records), fields, label, labels, choice, about_id)
     if late is not None and late.delays:
         typer.echo(_about_delays(late, origin.waiting))
     time_field = _time(records, label, origin) if file else None
+    explained = [each.name for each in fields if each.kind is None]
+    for line in lines_of(came, config, {id_field, *filter(None, (label, time_field)), *explained}):
+        typer.echo(line)
     for warning in warnings:
         typer.echo(f"warning: {warning}")
     write(output, text)
@@ -274,15 +280,28 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.labels import check_labels
+    from consumers.config.labels import check_labels, other_kinds
     from consumers.config.sample import SAMPLE_SIZE
 
-    values = [field_of(record, label) for record in records]
+    every = values = [field_of(record, label) for record in records]
     if all(value is None for value in values):
         raise ConfigError(no_field(label, records, source))
     if len(set(map(str, values))) > 1:
         values = values[:SAMPLE_SIZE]
-    return check_labels(label, values, first_ones(len(values), "record"))
+    warnings = check_labels(label, values, first_ones(len(values), "record"))
+    return warnings + other_kinds(label, every)
+
+
+def _doubtful_labels(looked: Sampled) -> list[str]:
+    """Warnings about the records of a topic of labels."""
+    from consumers.config.labels import check_labels, other_kinds
+
+    values = [label for label, _ in looked.labels.values() if label is not None]
+    try:
+        found = check_labels("label", values, first_ones(len(values), "label")) if values else []
+    except ConfigError as error:
+        found = [str(error)]
+    return [*looked.lacking, *found, *other_kinds("label", values)]
 
 
 def _look(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from consumers.config.labels import other_kinds
 from consumers.offline.lateness import FEWEST, Lateness, day_text, lateness, meeting_fields
 
 if TYPE_CHECKING:
@@ -21,16 +22,21 @@ def check_meeting(config: Config, log: Log, report: Report) -> None:
 
     Only of JSON: what other formats hold is in the registry, which `check` asks for schemas alone.
     """
-    from consumers.commands.sampled import first_objects, id_of
+    from consumers.commands.sampled import first_objects, id_of, lacking
 
     topics = log.topics()
     observations, labels = config.input.observations, config.input.labels
     if labels is None or config.input.format != "json" or not {observations, labels} <= set(topics):
         return
-    seen = first_objects(log, observations, topics[observations], READ)
-    given = first_objects(log, labels, topics[labels], READ)
+    changes = config.input.changes
+    seen = first_objects(log, observations, topics[observations], READ, changes)
+    given = first_objects(log, labels, topics[labels], READ, changes)
     if len(given) < FEWEST or not seen:
         return
+    for line in lacking(given):
+        report.note("labels", line)
+    for line in other_kinds("label", [record.get("label") for _, _, record in given]):
+        report.note("labels", line)
     ids = [(id_of(record, key, config.input.id), time) for time, key, record in seen]
     of_labels = [(id_of(record, key, "id"), time) for time, key, record in given]
     found = lateness(ids, of_labels)
@@ -38,6 +44,8 @@ def check_meeting(config: Config, log: Log, report: Report) -> None:
         _report_delays(config, found, report)
         return
     wanted = [id_ for id_, _ in of_labels if id_ is not None]
+    if not wanted:
+        return
     fields = meeting_fields((record for _, _, record in seen), wanted)
     do = "the observations of these labels may have expired from their topic"
     if fields:

@@ -82,9 +82,10 @@ class Meter:
             of = f" of {self._total:,}"
             if rate and self._clock() - self._rated >= UNKNOWN_SECONDS:
                 left = f", {max(self._total - self._done, 0) / rate:,.0f} s left"
+        speed = f" ({rate:,.0f}/s{left})" if rate else ""
         one = self._done == 1 and self._total is None
         what = re.sub(r"^(\w+)s\b", r"\1", self._what) if one else self._what
-        line = f"{self._done:,}{of} {what} ({rate:,.0f}/s{left})"
+        line = f"{self._done:,}{of} {what}{speed}"
         print(line, file=sys.stderr, flush=True)  # noqa: T201
         self._next = self._clock() + SECONDS_A_LINE
 

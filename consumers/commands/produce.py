@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.base.counts import first_ones, printable
 from consumers.base.errors import ConfigError
 from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
@@ -42,6 +40,7 @@ from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
+    from consumers.commands.used import UsedFields
     from consumers.config import Config
     from consumers.config.input import InputConfig
     from consumers.files.source import FileSource
@@ -296,8 +295,8 @@ class RecordsToWrite:
         """Topic of the observations, then that of the labels if there is one."""
         return [self.topic] if self.labels is None else [self.topic, self.labels.topic]
 
-    def records(self) -> Iterator[dict[str, object]]:
-        """The records in the order of the file."""
+    def records(self, used: UsedFields | None = None) -> Iterator[Mapping[str, object]]:
+        """The records in the order of the file. `used` looks at their fields."""
         from consumers.base.fields import MISSING
         from consumers.offline.feed import label_records
 
@@ -314,10 +313,11 @@ class RecordsToWrite:
             verbatim={self.id_field, "label", inside, late, who, alone.label, *alone.ids},
             marks=None if settings is None else settings.files.marks,
         )
+        found = records if used is None else used.passed(records)
         if self.alone is None:
-            return records
+            return found
         return label_records(
-            records,
+            found,
             str(self.source),
             label=alone.label,
             ids=alone.ids,
@@ -350,7 +350,8 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     from consumers.base.fields import time_of
     from consumers.offline.feed import due_seconds, step_ms, timed, trailing_labels
 
-    records: Iterable[Mapping[str, object]] = feed.records()
+    used = _used(feed)
+    records: Iterable[Mapping[str, object]] = feed.records(used)
     if not found.in_order and feed.time_field is not None:
         name = feed.time_field  # this needs all records in memory
         records = sorted(records, key=lambda record: time_of(record, name))
@@ -395,25 +396,22 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
     typer.echo(f"{_summary(counts, kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
-    for line in _fields(feed):
+    for line in used.lines():
         typer.echo(line)
 
 
-def _fields(feed: RecordsToWrite) -> list[str]:
-    """What the service of the configuration does not use of the first observations."""
+def _used(feed: RecordsToWrite) -> UsedFields:
+    """Says what the service of the configuration does not use of the first records."""
     from consumers.base.fields import TimeField
-    from consumers.commands.used import FIRST, lines_of
-    from consumers.offline.feed import encoded
+    from consumers.commands.used import UsedFields
 
-    settings, late = feed.settings, feed.labels
-    if settings is None or feed.alone is not None or feed.topic != settings.input.observations:
-        return []
-    others = {feed.id_field, *(() if late is None else (late.field,))}
-    others |= set() if feed.time_field is None else {TimeField.of(feed.time_field).name}
-    first = [encoded(record) for record in islice(feed.records(), FIRST)]
-    lines = lines_of(settings, first, others)
-    of = f"of {first_ones(len(first), 'observation')}: "
-    return [printable(of + line) for line in lines]
+    settings, late, alone = feed.settings, feed.labels, feed.alone
+    times = set() if feed.time_field is None else {TimeField.of(feed.time_field).name}
+    if alone is not None:
+        who = set() if alone.reporter is None else {alone.reporter.inside}
+        return UsedFields(settings, labels={alone.label or "label", *alone.ids, "w"} | who | times)
+    read = settings if settings and feed.topic == settings.input.observations else None
+    return UsedFields(read, {feed.id_field} | times | (set() if late is None else {late.field}))
 
 
 def _pour(
@@ -425,7 +423,7 @@ def _pour(
     from consumers.offline.feed import timed
     from consumers.transports.positions import Positions
 
-    found, counts = Survey(), dict.fromkeys(feed.topics, 0)
+    found, counts, used = Survey(), dict.fromkeys(feed.topics, 0), _used(feed)
     kept = None
     if resume is not None:
         pipe.begin()  # `tail` creates the file of positions before its first line
@@ -436,8 +434,8 @@ def _pour(
             counts[record.topic] += 1
         meter.advance(len(chunk))
 
-    def counted() -> Iterator[dict[str, object]]:
-        for record in feed.records():
+    def counted() -> Iterator[Mapping[str, object]]:
+        for record in feed.records(used):
             found.records += 1
             found.without_id += field_of(record, feed.id_field) is None
             yield record
@@ -445,7 +443,8 @@ def _pour(
     first, began = _held(log, feed.topic), time.monotonic()
     records: Iterable[tuple[Outgoing, tuple[int, int] | None]]
     if envelope:
-        records = unwrapped(feed.source.records(), feed.topic, feed.id_field, kept, feed.translator)
+        lines = used.passed(feed.source.records(), inside="value")
+        records = unwrapped(lines, feed.topic, feed.id_field, kept, feed.translator)
     else:
         plain = timed(
             counted(),
@@ -469,6 +468,8 @@ def _pour(
         typer.echo(f"{_summary(counts, feed.kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
+    for line in used.lines():
+        typer.echo(line)
     if ended:
         raise typer.Exit(128 + ended)
 

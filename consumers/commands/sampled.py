@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError, RecordError
 from consumers.base.fields import MISSING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from consumers.files.source import FileSource
     from consumers.transports.protocol import Log
 
-__all__ = ["LOOKED_AT", "Sampled", "first_objects", "id_of", "of_file", "of_topic"]
+__all__ = ["LOOKED_AT", "Sampled", "first_objects", "id_of", "lacking", "of_file", "of_topic"]
 
 LOOKED_AT = 20_000  # records: enough for scores within a point, and read in seconds
 MOST_BYTES = 16 * 2**20  # of them, so that large or wide records take seconds, too
@@ -28,6 +29,7 @@ MOST_ROWS = 100_000  # of a message: the largest [commit] max_records
 FIRST = 100  # records of a partition, whose schemas say which format they have
 
 Record = Mapping[str, Any]
+Keyed = tuple[int, bytes | None, Record]  # with its timestamp and key
 Documents = Callable[[bytes | None], Sequence[Record]]  # of a message; RecordError
 
 
@@ -45,6 +47,8 @@ class Sampled:
         Id as text to label and timestamp, of a topic of labels.
     wire
         The wire format of the topic.
+    lacking
+        What label records lack, in sentences.
     """
 
     records: Sequence[Record]
@@ -52,6 +56,7 @@ class Sampled:
     keys: Sequence[bytes | None] = ()
     labels: Mapping[str, tuple[Any, int]] = field(default_factory=dict)
     wire: str = "json"
+    lacking: Sequence[str] = ()
 
     @property
     def keyed(self) -> bool:
@@ -130,14 +135,14 @@ def of_topic(
             wire, documents = _registered(log, topic, topics[topic], transport, registry)
             of_labels = documents
         keyed = wire_format(wire).rows is None
-        found, bad = _objects(log, topic, topics[topic], most, documents, keyed=keyed)
+        found, bad, why = _objects(log, topic, topics[topic], most, documents, keyed=keyed)
         given = _objects(log, labels, topics[labels], most, of_labels)[0] if labels else []
     finally:
         log.close()
     if not found:
         raise ConfigError(
-            f"topic {topic!r} has no JSON objects ({bad} other records); write some to it or give "
-            "a file"
+            f"topic {topic!r} has no JSON objects ({counted(bad, 'other record')}"
+            f"{why and f', the first: {why}'}); write some to it or give a file"
         )
     if bad:
         what = "1 record that is not a JSON object was"
@@ -149,14 +154,46 @@ def of_topic(
         if (id_ := id_of(record, key, "id")) is not None:
             known.setdefault(id_, (record.get("label"), time))  # the first one counts
     times, keys, records = zip(*found, strict=True)
-    return Sampled(records, times, keys, known, wire)
+    return Sampled(records, times, keys, known, wire, lacking(given))
 
 
 def first_objects(
-    log: Log, topic: str, partitions: int, most: int
-) -> list[tuple[int, bytes | None, Record]]:
-    """The first JSON objects of a topic, each with its timestamp and key."""
-    return _objects(log, topic, partitions, most, _json)[0]
+    log: Log, topic: str, partitions: int, most: int, changes: Collection[str] = ()
+) -> list[Keyed]:
+    """The first JSON objects of a topic, each with its timestamp and key; with `changes` the rows
+    of change events of these operations."""
+    from consumers.codecs.changes import ChangeEvents
+
+    rows = ChangeEvents(changes)
+    documents = partial(_single, rows) if changes else _json
+    return _objects(log, topic, partitions, most, documents)[0]
+
+
+def lacking(given: Sequence[Keyed]) -> list[str]:
+    """What some of these label records lack, so that a service refuses them.
+
+    Examples
+    --------
+    >>> print(*lacking([(0, None, {"id": 7, "label": "a"}), (1, None, {"id": 8, "paid": True})]))
+    1 of the first 2 label records has no 'label', so it would be a dead letter; it has 'id', 'paid'
+    """
+    from consumers.base.fields import name_of
+
+    of = {
+        "no 'label'": [r for _, _, r in given if name_of(r.get("label")) is None],
+        "no 'id' and no key": [r for _, key, r in given if id_of(r, key, "id") is None],
+    }
+    out = []
+    for what, records in of.items():
+        names = ", ".join(map(repr, list(records[0])[:5])) if records else ""
+        one = len(records) == 1
+        if records:
+            out.append(
+                f"{len(records):,} of {first_ones(len(given), 'label record')} "
+                f"{'has' if one else 'have'} {what}, so {'it' if one else 'they'} would be "
+                f"{'a dead letter; it has' if one else 'dead letters; they have'} {names}"
+            )
+    return out
 
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:
@@ -251,9 +288,9 @@ def _objects(
     documents: Documents,
     *,
     keyed: bool = True,
-) -> tuple[list[tuple[int, bytes | None, Record]], int]:
-    """The first JSON objects of a topic in the order of their timestamps, and the number of other
-    records.
+) -> tuple[list[Keyed], int, str]:
+    """The first JSON objects of a topic in the order of their timestamps, the number of other
+    records, and what is wrong with the first of these.
 
     Each partition gives its share of `most`, but enough to infer fields from it alone. Without
     `keyed` no record has a key, because the key of a message is not the one of its rows.
@@ -265,16 +302,16 @@ def _objects(
     starts, ends = log.beginning_offsets(every), log.end_offsets(every)
     room = max(SAMPLE_SIZE, -(-most // partitions))
     ends = {p: min(end, starts[p] + room) for p, end in ends.items()}
-    found: list[tuple[int, bytes | None, Record]] = []
-    bad = size = 0
+    found: list[Keyed] = []
+    bad, size, why = 0, 0, ""
     for fetched in log.read(starts, ends):
         for time, key, value in zip(fetched.timestamps, fetched.keys, fetched.values, strict=True):
             try:
                 found += [(time, key if keyed else None, each) for each in documents(value)]
-            except RecordError:
-                bad += 1
+            except RecordError as error:
+                bad, why = bad + 1, why or error.detail
         size += fetched.nbytes
         if size >= MOST_BYTES:
             break
     found.sort(key=lambda each: each[0])  # stable: the order within a partition stays
-    return found[:most], bad
+    return found[:most], bad, why

@@ -119,13 +119,18 @@ def types_of(pairs: Sequence[str], source: FileSource) -> dict[str, str]:
 
 
 def say_unit(records: Iterable[Mapping[str, object]], time_field: str | None) -> None:
-    """Say which unit the numbers of a field of time have, where the first one alone says it and it
-    is not the one of most programs."""
-    from consumers.base.fields import TimeField, field_of, unit_of
+    """Say which unit the numbers of a field of time have, where their size says it, with the first
+    moment: a wrong one is seen at once."""
+    from datetime import UTC, datetime
+
+    from consumers.base.fields import TimeField, field_of, timestamp_ms, unit_of
 
     name, unit = (None, None) if time_field is None else TimeField.of(time_field)
     first = None if name is None else next((field_of(record, name) for record in records), None)
-    if unit is None and (found := unit_of(first)) in ("us", "ns"):
+    if unit is None and (found := unit_of(first)) is not None:
+        moment = datetime.fromtimestamp(timestamp_ms(first) / 1000, UTC)
         typer.echo(
-            f"time {name}: read in {found}; --time-field {name}:s names another unit", err=True
+            f"time {name}: read in {found}, the first is {moment:%Y-%m-%d %H:%M:%S} UTC; "
+            f"--time-field {name}:{'ms' if found == 's' else 's'} names another unit",
+            err=True,
         )

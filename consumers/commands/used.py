@@ -2,35 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from consumers.codecs.account import Unknown
+    from consumers.codecs.json import JsonObservations
     from consumers.config import Config
+    from stream.data.schema import Schema
 
-__all__ = ["FIRST", "lines_of"]
+__all__ = ["UsedFields", "lines_of"]
 
-FIRST = 1000  # observations
+FIRST = 1000  # records
 
 
-def lines_of(config: Config, values: Sequence[bytes], others: Collection[str] = ()) -> list[str]:
-    """What the declared fields of a configuration leave of some observations, in sentences.
+class UsedFields:
+    """The account of the first records that pass, as the service of a configuration decodes them.
 
     Parameters
     ----------
     config
-        The configuration.
-    values
-        The observations as JSON.
+        The configuration; None: there is nothing to say.
     others
         Fields that are read although they are not declared.
-    """
-    from consumers.codecs.account import account_of
-    from consumers.codecs.json import JsonObservations
-    from consumers.telemetry.field_lines import field_lines
+    most
+        How many records are counted.
+    labels
+        The fields that are read, if these are label records.
 
-    schema, names = config.declared_schema, config.input
-    if schema is None or config.parser:  # the fields are those of the records
-        return []
-    decoder = JsonObservations(schema, names.id, names.label, config.values.texts, keep=True)
-    return field_lines(account_of(decoder, values), others)
+    Examples
+    --------
+    >>> from consumers.config import parse
+    >>> of = 'transport = "memory:a"\\nobservations = "b"\\n[features]\\nx = "numeric"\\n'
+    >>> used = UsedFields(parse('name = "c"\\n[input]\\n' + of, source="doc"))
+    >>> records = list(used.passed([{"id": 1, "x": 2, "why": "?"}]))
+    >>> used.lines()
+    ["of the first observation: not declared, so not used: 'why'"]
+    """
+
+    def __init__(
+        self,
+        config: Config | None,
+        others: Collection[str] = (),
+        *,
+        most: int = FIRST,
+        labels: Collection[str] | None = None,
+    ) -> None:
+        from consumers.codecs.account import FieldAccount, names_of
+
+        self._others, self._left = others, 0
+        self._account, self._labels = FieldAccount(()), FieldAccount(())
+        self._of_labels = None if config is None or labels is None else _unread(config, labels)
+        schema = None if config is None else config.declared_schema
+        if self._of_labels is not None:
+            self._left = most
+        elif config is not None and schema is not None and not config.parser:
+            self._left = most  # else the fields are those of the records
+            self._account, self._decoder = FieldAccount(names_of(schema)), _decoder(config, schema)
+
+    def passed(
+        self, records: Iterable[Mapping[str, object]], inside: str | None = None
+    ) -> Iterator[Mapping[str, object]]:
+        """The same records; the first ones are counted. `inside`: the field that has each; what is
+        no object there is not counted."""
+        for record in records:
+            found = record if inside is None else record.get(inside)
+            if self._left and isinstance(found, Mapping):
+                self._left -= 1
+                self._count(found)
+            yield record
+
+    def _count(self, record: Mapping[str, object]) -> None:
+        from consumers.codecs.account import FieldTally
+        from consumers.offline.feed import encoded
+
+        if self._of_labels is not None:
+            seen = self._labels.seen
+            self._labels.add(FieldTally.of_labels(self._of_labels, 1, lambda _: record, seen))
+            return
+        value, decoder, seen = encoded(record), self._decoder, self._account.seen
+        found = decoder.decode([b"?"], [value])  # the id may come later
+        self._account.add(FieldTally.of(decoder, found, lambda _: value, seen))
+
+    def lines(self) -> list[str]:
+        """What was not used of them, in sentences for a terminal."""
+        from consumers.base.counts import first_ones, printable
+        from consumers.telemetry.field_lines import field_lines
+
+        of_labels = self._of_labels is not None
+        self._account.labels = self._labels if of_labels else None
+        seen, one = self._account.seen, "observation"
+        if of_labels:
+            seen, one = self._labels.seen, "label"
+        of = f"of {first_ones(seen, one)}: "
+        return [printable(of + line) for line in field_lines(self._account.view(), self._others)]
+
+
+def lines_of(
+    records: Sequence[Mapping[str, object]], config: Config, others: Collection[str]
+) -> list[str]:
+    """What the service would not use of all of these observations."""
+    used = UsedFields(config, others, most=len(records))
+    deque(used.passed(records), maxlen=0)
+    return used.lines()
+
+
+def _unread(config: Config, names: Collection[str]) -> Unknown:
+    """Finds the fields of label records that are not among these names."""
+    from consumers.codecs.changes import ChangeEvents
+    from consumers.codecs.unused import UnknownFields
+    from consumers.offline.feed import encoded
+
+    find, changes = UnknownFields(tuple(names)).values, config.input.changes
+    if not changes:
+        return find
+    row = ChangeEvents(changes)
+    return lambda record: find(row(encoded(record)))
+
+
+def _decoder(config: Config, schema: Schema) -> JsonObservations:
+    """Decodes the JSON of records of files; values that do not fit are kept, to be named."""
+    from consumers.codecs.changes import ChangeEvents
+    from consumers.codecs.json import JsonObservations
+
+    names = config.input
+    return JsonObservations(
+        schema,
+        names.id,
+        names.label,
+        config.values.texts,
+        keep=True,
+        documents=ChangeEvents(names.changes) if names.changes else None,
+        as_text=names.numbers_as_text,
+    )

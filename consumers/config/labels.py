@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.fields import name_of
 from consumers.config.sample import FEW_RECORDS, share_text
 
-__all__ = ["ONE_CLASS", "check_labels"]
+__all__ = ["ONE_CLASS", "check_labels", "other_kinds"]
 
 # What to do with a label that is a measurement.
 RANGES = "a model predicts classes, no numbers: name a field that holds classes, or ranges"
@@ -81,6 +82,29 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
             )
         warnings.append(f"{ONE_CLASS} in {where}; {do}")
     return warnings
+
+
+def other_kinds(label: str, values: Sequence[Any]) -> list[str]:
+    """A warning of labels of another kind than the first one, which a service refuses; [] without
+    such.
+
+    Examples
+    --------
+    >>> print(*other_kinds("paid", [True, None, False, "true", 1]))
+    label paid: 2 of 4 labels are of another kind than the first one (True, then 'true'): they \
+would be dead letters; write them alike
+    """
+    names = [name_of(value) for value in values]
+    known = [name for name in names if isinstance(name, str | int)]
+    others = [name for name in known if type(name) is not type(known[0])]
+    if not others:
+        return []
+    are = "is" if len(others) == 1 else "are"
+    return [
+        f"label {label}: {len(others):,} of {counted(len(known), 'label')} {are} of another kind "
+        f"than the first one ({known[0]!r:.40}, then {others[0]!r:.40}): they would be dead "
+        "letters; write them alike"
+    ]
 
 
 def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:

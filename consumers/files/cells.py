@@ -36,15 +36,18 @@ MANY_NUMBERS = 32  # distinct ones, with which a column is no category
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"(0|-?[1-9]\d*)(?:\.0*)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d", re.ASCII)
+_CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # programs write a sign or a point: 1e+06, 1.2e6
 _TRUTH = {"true": True, "false": False}
 
 # Decimal mark to the numbers that people write with it. Thousands are grouped by the other mark, or
-# by an apostrophe or a space that does not break, which are no mark anywhere.
+# by an apostrophe or a space, which are no mark anywhere. A blank also groups the digits of phones,
+# so it counts only before a decimal mark.
 _OTHER = {".": ",", ",": "."}
 _GROUPS = "'\u2019\xa0\u202f"
 _WRITTEN = {
     mark: re.compile(
-        rf"[+-]?(?:\d+|\d{{1,3}}([{other}{_GROUPS}])\d{{3}}(?:\1\d{{3}})*)(?:[{mark}]\d+)?",
+        rf"[+-]?(?:\d+|\d{{1,3}}([{other}{_GROUPS}]| (?=[\d ]+[{mark}]\d))\d{{3}}(?:\1\d{{3}})*)"
+        rf"(?:[{mark}]\d+)?",
         re.ASCII,
     )
     for mark, other in _OTHER.items()
@@ -127,8 +130,8 @@ def readings(cell: str) -> dict[str, object]:
 
     Examples
     --------
-    >>> readings("1.234"), readings("1,5"), readings("007")
-    ({'.': 1.234, ',': 1234}, {',': 1.5}, {})
+    >>> readings("1.234"), readings("1 234,5"), readings("007"), readings("555 123")
+    ({'.': 1.234, ',': 1234}, {',': 1234.5}, {}, {})
     """
     found = {mark: _written(cell, mark) for mark in _OTHER}
     return {mark: number for mark, number in found.items() if number is not cell}
@@ -145,19 +148,21 @@ def _agree(found: Mapping[str, object]) -> bool:
 
 def guessed_name(cells: Sequence[str]) -> Convert:
     """The converter of a column of ids or labels: 1.0 is the integer 1, as pandas writes it beside
-    empty cells; `5 %` and `+49171` are names.
+    empty cells; `5 %`, `+49171` and `12E5` are names.
 
     Examples
     --------
-    >>> columns = ["1.0", "0.0"], ["1.0", "0.5"], ["5 %"], ["nan", "1"]
+    >>> columns = ["1.0", "0.0"], ["1.0", "0.5"], ["5 %"], ["12E5"], ["nan", "1"]
     >>> [guessed_name(cells)(cells[0]) for cells in columns]
-    [1, 1.0, '5 %', 'nan']
+    [1, 1.0, '5 %', '12E5', 'nan']
     """
     if cells and all(cell.lower() in _TRUTH for cell in cells):
         return _truth
     if cells and all(_whole(cell) is not cell for cell in cells):
         return _whole
-    return _plain_number if all(map(_is_plain, cells)) and "+" not in "".join(cells) else _text
+    if any("+" in cell or _CODE.fullmatch(cell) for cell in cells):
+        return _text
+    return _plain_number if all(map(_is_plain, cells)) else _text
 
 
 def _numbers_and_words(cells: Sequence[str], words: Collection[str]) -> bool:

@@ -79,6 +79,8 @@ class Lateness:
         >>> print(Lateness(3, [0, DAY_MS, 20 * DAY_MS]).told)
         labels come up to 20 days after their observation, half of them within 1 day
         """
+        if not self.delays[-1]:
+            return "labels come with their observation"
         half = self.delays[len(self.delays) // 2]
         return (
             f"labels come up to {day_text(self.delays[-1])} after their observation, half of them "

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from consumers.base.records import Batch, Outgoing, Partition, followed_by
+from consumers.codecs.account import NO_RECORDS, SeenRecords
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
@@ -39,7 +40,7 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
-    counted: int = 0,
+    counted: SeenRecords = NO_RECORDS,
 ) -> Committed:
     """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
@@ -54,7 +55,7 @@ def advance(
     skips
         Records to skip.
     counted
-        How many observations the account of fields has.
+        How many records the account of fields has.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def _committed(
     predictions: Sequence[Outgoing],
     dead_letters: Sequence[Outgoing],
     at: int,
-    counted: int,
+    counted: SeenRecords,
 ) -> Committed:
     ahead, bad = outcome.ahead(), outcome.bad()
     return Committed(

@@ -435,7 +435,7 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started, before = time.perf_counter(), live.position
-                event = commit(piece, clock, skips=skips, counted=self._added.seen)
+                event = commit(piece, clock, skips=skips, counted=self._added.counted)
                 self._ownership.proven()
                 event = replace(event, seconds=time.perf_counter() - started)
                 pace.took(event.records, event.seconds)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import IgnoredRecordError, RecordError
 from consumers.base.records import Batch, Partition, Record
-from consumers.codecs.account import FieldTally
+from consumers.codecs.account import NO_RECORDS, FieldTally, SeenRecords
 from consumers.codecs.columns import ColumnRecords
-from consumers.codecs.json import DecodedObservations, JsonObservations
+from consumers.codecs.json import DecodedObservations, JsonLabels, JsonObservations
 from consumers.codecs.unused import Note, bounded
 from consumers.shard.spec import OutputShape
 from stream.data.schema import Label
@@ -116,43 +116,53 @@ def given_back(raw: bytes) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class SeenFields:
-    """The observations of a batch beside what was decoded of them.
+    """The observations of a batch beside what was decoded of them, and its label records.
 
     Parameters
     ----------
-    decoder
+    decoder, label_decoder
         What decoded them.
     batch
         The batch.
-    at
-        int64, ascending: their indices in it.
+    at, labels_at
+        int64, ascending: the indices of both in it.
     decoded
-        What was decoded.
+        What was decoded of the observations.
     """
 
     decoder: JsonObservations
+    label_decoder: JsonLabels
     batch: Batch
     at: NDArray[np.int64]
+    labels_at: NDArray[np.int64]
     decoded: DecodedObservations
 
     @classmethod
     def of(
         cls,
-        decoder: JsonObservations,
+        decoders: tuple[JsonObservations, JsonLabels],
         batch: Batch,
         is_label: NDArray[np.bool_],
         passed: Collection[int],
         decoded: DecodedObservations,
     ) -> SeenFields:
-        """Those that are no labels and were decoded."""
-        seen = ~is_label
+        """Those that were decoded."""
+        seen = np.ones(len(batch), dtype=np.bool_)
         seen[list(passed)] = False
-        return cls(decoder, batch, np.flatnonzero(seen), decoded)
+        at, labels_at = (np.flatnonzero(seen & chosen) for chosen in (~is_label, is_label))
+        return cls(*decoders, batch, at, labels_at, decoded)
 
-    def tally(self, before: int = 0) -> FieldTally:
-        """How often each field was used. `before`: as of `FieldTally.of`."""
-        decoder, found = self.decoder, self.decoded
-        return FieldTally.of(decoder, found, lambda k: self._value(int(self.at[k])), before)
+    def tally(self, before: SeenRecords = NO_RECORDS) -> FieldTally:
+        """How often each field was used. `before`: what the account has."""
+        at, labels_at = self.at, self.labels_at
+        of = (self.decoder, self.decoded, lambda k: self._value(int(at[k])))
+        tally = FieldTally.of(*of, before.observations)
+        if not labels_at.size:
+            return tally
+        find, value = self.label_decoder.unknown, lambda k: self._value(int(labels_at[k]))
+        return replace(
+            tally, labels=FieldTally.of_labels(find, labels_at.size, value, before.labels)
+        )
 
     def notes(self, i: int) -> list[Note]:
         """What of the observation at this index of the batch is not used."""

@@ -291,7 +291,7 @@ class Shard:
             self._promoted(result, batch, at) if result.promotions else [],
             early,
             now,
-            SeenFields.of(self._observations, batch, kind, passed, x),
+            SeenFields.of((self._observations, self._labels), batch, kind, passed, x),
         )
 
     def _follow(self, commit: Commit) -> ShardSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumers.codecs.account import FieldAccount
+from consumers.codecs.account import NO_RECORDS, FieldAccount, SeenRecords
 from consumers.shard.views import Committed, ShardView
 from consumers.telemetry.advice import GuessMonitor
 
@@ -19,9 +19,9 @@ class AddedFacts:
         self._account: FieldAccount | None = None
 
     @property
-    def seen(self) -> int:
-        """How many observations are in the account."""
-        return 0 if self._account is None else self._account.seen
+    def counted(self) -> SeenRecords:
+        """How many records are in the account."""
+        return NO_RECORDS if self._account is None else self._account.counted
 
     def committed(self, event: Committed) -> None:
         """Count the fields of a commit."""

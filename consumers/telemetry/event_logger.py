@@ -66,8 +66,8 @@ TROUBLE = {  # of one, and of more
         "observations were evicted without a label because [labels] max_pending was reached",
     ),
     "early_expired": (
-        "label whose observation never arrived",
-        "labels whose observation never arrived",
+        "label found no observation within [labels] horizon",
+        "labels found no observation within [labels] horizon",
     ),
     "early_evicted": (
         "early label was evicted because [labels] max_pending was reached",

@@ -31,12 +31,19 @@ def field_lines(view: FieldsView, others: Collection[str] = ()) -> list[str]:
     no value of 'amount'; they have 'amuont'
     not declared, so not used: 'amuont'
     """
-    return list(_lines(view, {name.partition(".")[0] for name in others}))
+    parts = [name.split(".") for name in others]
+    return list(_lines(view, {".".join(p[:n]) for p in parts for n in range(1, len(p) + 1)}))
 
 
 def _lines(view: FieldsView, others: Collection[str]) -> Iterator[str]:
-    if not view.observations:
-        return
+    if view.observations:
+        yield from _of_observations(view, others)
+    if view.labels is not None and view.labels.unknown:
+        unknown = _some(list(view.labels.unknown), view.labels.unnamed)
+        yield f"in label records, not used: {unknown}"
+
+
+def _of_observations(view: FieldsView, others: Collection[str]) -> Iterator[str]:
     most = sorted(view.bad.items(), key=lambda item: -item[1].found)
     for name, bad in most[:MOST]:
         given = view.used[name] + bad.found
@@ -57,7 +64,7 @@ def _lines(view: FieldsView, others: Collection[str]) -> Iterator[str]:
     plain = [name for name in absent if name not in hinted[:MOST]]
     if plain:
         yield f"no value of {_some(plain)}"
-    unknown = [name for name in view.unknown if name.partition(".")[0] not in others]
+    unknown = [name for name in view.unknown if name not in others]
     if unknown:
         yield f"not declared, so not used: {_some(unknown, view.unnamed)}"
 

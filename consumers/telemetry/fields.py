@@ -14,6 +14,7 @@ __all__ = ["FIELD_METRICS"]
 
 MOST_FIELDS = 100  # fields with their own series
 UNKNOWN = "__unknown__"
+OF_LABELS = "__unknown_of_labels__"
 BOUND = "The first 100 declared fields by name have series of their own, the others are `__other__`"
 
 
@@ -44,8 +45,11 @@ def _values(look: ScrapeView) -> list[Sample] | None:
         for outcome, of in counts.items()
         for name, n in _by_field(of)
     ]
-    unknown = sum(each.found for each in fields.unknown.values()) + fields.unnamed
-    return [*found, ((*look.shard, UNKNOWN, "unknown"), unknown)]
+    for name, view in ((UNKNOWN, fields), (OF_LABELS, fields.labels)):
+        if view is not None:
+            unknown = sum(each.found for each in view.unknown.values()) + view.unnamed
+            found.append(((*look.shard, name, "unknown"), unknown))
+    return found
 
 
 FIELD_METRICS = (
@@ -64,7 +68,8 @@ FIELD_METRICS = (
         "Observations since the process started, by declared field and what became of its value: "
         "`used`, `missing` (absent, null or a text for no value) or `bad` (it did not fit). "
         f"{BOUND}. `__unknown__` counts fields that are not declared, in the first 100 "
-        "observations and in every 512th.",
+        "observations and in every 512th; `__unknown_of_labels__` likewise fields of label records "
+        "that nobody reads.",
         _values,
     ),
 )

@@ -267,7 +267,7 @@ class FieldStatus(Struct, frozen=True):
 
 
 class UnknownStatus(Struct, frozen=True):
-    """A field that is not declared: in how many observations it was found, and its last value."""
+    """A field that is not declared: in how many records it was found, and its last value."""
 
     name: str
     found: int
@@ -277,13 +277,15 @@ class UnknownStatus(Struct, frozen=True):
 class FieldsStatus(Struct, frozen=True):
     """The fields of the observations since the process started: those that are used least, how many
     others there are, and those that are not declared, which were looked for in `looked`
-    observations."""
+    observations. Likewise the fields of label records that nobody reads."""
 
     observations: int
     fields: list[FieldStatus]
     others: int
     looked: int
     unknown: list[UnknownStatus]
+    labels_looked: int
+    unknown_of_labels: list[UnknownStatus]
 
 
 class InputStatus(Struct, frozen=True):

@@ -223,7 +223,7 @@ def without_records(document: Status, *, predictions: bool) -> Status:
 
 def _without_values(fields: FieldsStatus) -> FieldsStatus:
     shown = [msgspec.structs.replace(each, example="") for each in fields.fields]
-    return msgspec.structs.replace(fields, fields=shown, unknown=[])
+    return msgspec.structs.replace(fields, fields=shown, unknown=[], unknown_of_labels=[])
 
 
 def decoded(record: PublishedPrediction) -> Mapping[str, Any]:
@@ -377,10 +377,15 @@ def _fields(view: FieldsView) -> FieldsStatus:
         count, reason, example = view.bad.get(name, (0, "", ""))
         used, missing = view.used[name], view.missing(name)
         shown.append(FieldStatus(name[:LONGEST], used, missing, count, reason, example))
+    others, labels = len(order) - len(shown), view.labels
+    found = view.looked, _unknown(view)
+    of_labels = (0, []) if labels is None else (labels.looked, _unknown(labels))
+    return FieldsStatus(view.observations, shown, others, *found, *of_labels)
+
+
+def _unknown(view: FieldsView) -> list[UnknownStatus]:
     most = sorted(view.unknown.items(), key=lambda item: -item[1].found)[:FIELDS]
-    unknown = [UnknownStatus(name, each.found, each.example) for name, each in most]
-    others = len(order) - len(shown)
-    return FieldsStatus(view.observations, shown, others, view.looked, unknown)
+    return [UnknownStatus(name, each.found, each.example) for name, each in most]
 
 
 def _why_not(failed: tuple[float, str] | None) -> str | None:

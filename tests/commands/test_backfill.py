@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from consumers.base.records import Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.transports import open_log
 from tests.consumers.feeds import NOW, config_text, feed, phishing
@@ -113,6 +113,27 @@ def test_files_and_topics_give_the_same_model(config: str, tmp_path: Path, capsy
     assert topics["manifest"] in plan
     assert "4 splits" in plan
     assert (files["learned"], files["scored"], files["splits"]) == (N, N - 4, 4)
+
+
+def test_fields_of_any_split_that_are_not_used_are_said(
+    config: str, tmp_path: Path, capsys: Said
+) -> None:
+    """Of topics as of files: the last record of the last split has them."""
+    with Path(config).open("a") as more:
+        more.write('\n[values]\non_bad_value = "missing"\n')
+    (x, label), *_ = phishing(1)
+    odd = {"id": "9999", **x, FEATURES[0]: "much", "agee": 3}
+    late = {"id": "9999", "label": label, "weihgt": 3}
+    with closing(open_log(f"sqlite:{tmp_path / 'log.db'}")) as log:
+        values = [("obs", odd), ("ans", late)]
+        log.append([Outgoing(to, None, json.dumps(v).encode(), NOW + 5000) for to, v in values])
+
+    assert main(["backfill", config, "--split", "80"]) == 0
+    shown = capsys.readouterr().out
+
+    assert f"field {FEATURES[0]!r}: 1 of {N + 1} values do not fit its kind" in shown
+    assert "not declared, so not used: 'agee'" in shown
+    assert "in label records, not used: 'weihgt'" in shown
 
 
 def test_interrupted_backfill_is_repeated(config: str, capsys: Said) -> None:

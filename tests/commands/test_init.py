@@ -564,6 +564,18 @@ def test_missing_and_odd_values_after_the_sample_are_reported(
     assert "some after the sample are no plain numbers" in capsys.readouterr().out
 
 
+def test_fields_that_come_after_the_sample_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields are inferred from the first records only, so these are not used."""
+    late = {"id": "x", "age": "old", "color": "red", "town": "t1", "spam": True}
+    many = [{**row, "id": i} for i, row in enumerate(ROWS * 12)]
+
+    init(write("a.jsonl", [*many, late]), label="spam")
+
+    shown = capsys.readouterr().out
+    assert "of the first 1,081 observations: field 'age': 1 of 1,081 values do not fit" in shown
+    assert "not declared, so not used" not in shown  # it is not among those that are looked at
+
+
 def test_worse_than_guessing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     """Labels in runs that no field explains: every model is worse than the last label."""
     rows = [{"x": i * 37 % 101 + 0.5, "y": i // 500 % 2} for i in range(6000)]

@@ -150,3 +150,85 @@ def test_check_names_the_field_that_labels_mean(capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "none of the first 400 labels has the id of one of the first 400 observations" in said
     assert "field 'payment.id' of the observations has 400 of their ids: set [input] id" in said
+
+
+def write(observations: list[dict[str, object]], labels: list[dict[str, object]]) -> None:
+    """Records at once in two topics."""
+    with closing(open_log(URL)) as log:
+        for topic, values in (("payments", observations), ("refunds", labels)):
+            log.create_topic(topic, 1)
+            log.append([Outgoing(topic, None, json.dumps(v).encode(), START) for v in values])
+
+
+def checked(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """What `init` and `check` say."""
+    capsys.readouterr()
+    init("payments", labels="refunds", transport=URL, name=name, no_look=True)
+    proposed = capsys.readouterr().out
+    assert main(["check", f"{name}.toml", "--create"]) == 0
+    return proposed, capsys.readouterr().out
+
+
+SEEN: list[dict[str, object]] = [{"id": i, "amount": i % 7 + 0.5} for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ({"id": 1, "refunded": True}, "have no 'label', so they would be dead letters; they have"),
+        ({"order": 1, "label": "a"}, "have no 'id' and no key, so they would be dead letters"),
+    ],
+)
+def test_labels_without_what_a_label_needs_are_said_before_the_run(
+    capsys: pytest.CaptureFixture[str], label: dict[str, object], expected: str
+) -> None:
+    """Each is a dead letter; `check` called their ids fine."""
+    write(SEEN, [label | ({"id": i} if "id" in label else {}) for i in range(40)])
+
+    for said in checked("lacking", capsys):
+        assert f"40 of the first 40 label records {expected}" in said
+
+
+def test_labels_of_two_kinds_are_said_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first one decides the kind: text beside truth values is refused."""
+    labels: list[object] = [True, False] * 15 + ["true", 1] * 5
+    write(SEEN, [{"id": i, "label": label} for i, label in enumerate(labels)])
+
+    for said in checked("kinds", capsys):
+        assert "10 of 40 labels are of another kind than the first one (True, then 'true')" in said
+
+
+def test_ids_that_do_not_meet_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """As where a program has removed the leading zeros."""
+    write([{**x, "id": f"00{x['id']}"} for x in SEEN], [{"id": i, "label": 1} for i in range(40)])
+
+    proposed, said = checked("zeros", capsys)
+    assert "none of 40 labels has the key or id of a record ('0' and '000')" in proposed
+    assert "none of the first 40 labels has the id of one of the first 40 observations" in said
+
+
+def test_ids_of_change_events_are_those_of_their_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` reads both topics as the service does."""
+    rows = ([{"op": "c", "after": x} for x in of] for of in (SEEN, [{"id": 3, "label": "a"}] * 40))
+    write(*rows)
+    Path("shop.toml").write_text(
+        f'name = "shop"\n[input]\ntransport = "{URL}"\nobservations = "payments"\n'
+        'labels = "refunds"\nchanges = ["c"]\n[features]\namount = "numeric"\n'
+        '[model]\ntype = "GaussianNB"\n'
+    )
+
+    assert main(["check", "shop.toml", "--create"]) == 0
+    assert "1 of the first 40 labels have the id of one of the first 40" in capsys.readouterr().out
+
+
+def test_topic_without_objects_says_what_it_has_instead(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An array of records, for example."""
+    with closing(open_log(URL)) as log:
+        log.create_topic("payments", 1)
+        log.append([Outgoing("payments", None, b"[1]", START)] * 2)
+
+    assert main(["init", "payments", "--transport", URL]) == 2
+    said = capsys.readouterr().err
+    assert "no JSON objects (2 other records, the first: expected a JSON object, got list)" in said

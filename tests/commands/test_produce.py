@@ -135,6 +135,17 @@ def test_time_field_sorts_a_file_that_is_not_in_order(produce: Produce, url: str
     assert found == [(b"1", 0), (b"2", 0), (b"0", 60_000)]
 
 
+@pytest.mark.parametrize(("unit", "size"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_unit_of_times_is_said_with_the_first_moment(
+    produce: Produce, capsys: Said, unit: str, size: int
+) -> None:
+    """A unit that fits by chance, as of ticks of 100 ns, shows by the year."""
+    assert produce("obs", jsonl([{"id": 1, "at": 1_711_852_200 * size}]), "--time-field", "at") == 0
+
+    said = f"time at: read in {unit}, the first is 2024-03-31 02:30:00 UTC; --time-field at:"
+    assert said in capsys.readouterr().err
+
+
 def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
     """`--config` takes the transport of a configuration, relative to the file."""
     config = tmp_path / "c.toml"
@@ -174,6 +185,27 @@ def test_fields_that_the_service_does_not_use_are_said(
         '(wrong_kind), the last: "7"',
         "of the first 40 observations: no value of 'amount'; they have 'amuont'",
         "of the first 40 observations: not declared, so not used: 'amuont'",
+    ]
+
+
+def test_a_number_that_the_service_reads_from_text_is_said_to_be_used(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """The fields are decoded as the service does it: here a row after a change, with decimals."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'name = "n"\n[input]\ntransport = "{url}"\nobservations = "obs"\nchanges = ["c"]\n'
+        'numbers_as_text = ["amount"]\n[features]\namount = "numeric"\nage = "numeric"\n'
+        '[model]\ntype = "GaussianNB"\n'
+    )
+    records = tmp_path / "a.jsonl"
+    records.write_text(jsonl([{"op": "c", "after": {"id": 1, "amount": "7.50", "agee": 3}}]))
+
+    assert main(["produce", "obs", str(records), "--config", str(config)]) == 0
+
+    assert [line for line in capsys.readouterr().out.splitlines() if "of the first" in line] == [
+        "of the first observation: no value of 'age'; they have 'agee'",
+        "of the first observation: not declared, so not used: 'agee'",
     ]
 
 
@@ -294,6 +326,16 @@ def test_file_of_labels_alone_is_written_as_labels(
         (b"7", {"id": 7, "label": "yes"}),
         (b"9", {"id": 9, "label": "no"}),
     ]
+
+
+def test_columns_of_a_file_of_labels_that_are_not_used_are_said(
+    produce_labels: Produce, capsys: Said
+) -> None:
+    """A weight with a wrong name would count as 1."""
+    assert produce_labels("order,label,weihgt\n7,yes,3\n8,no,1\n") == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "of the first 2 labels: in label records, not used: 'weihgt'"
 
 
 def test_labels_alone_keep_their_weight_and_their_time(produce_labels: Produce, url: str) -> None:
@@ -498,7 +540,7 @@ def test_time_that_is_left_is_not_by_a_slow_start(capsys: Said) -> None:
             clock.sleep(0.1)
 
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "100 of 20,000 records read (0/s)"
+    assert first == "100 of 20,000 records read"  # a rate needs two
     assert second == "5,200 of 20,000 records read (1,000/s, 15 s left)"
 
 
@@ -511,7 +553,7 @@ def test_progress_counts_one_record(capsys: Said) -> None:
         clock.sleep(2.0)
         meter.advance(1)
 
-    assert capsys.readouterr().err == "1 mail sent (0/s)\n"
+    assert capsys.readouterr().err == "1 mail sent\n"
 
 
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 12), st.integers(1, 100))

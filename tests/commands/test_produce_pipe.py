@@ -100,6 +100,48 @@ def test_records_are_written_when_they_arrive(fed, capsys: Said) -> None:
     assert capsys.readouterr().out.startswith("3 observations to t in ")
 
 
+@pytest.mark.parametrize("envelope", [False, True])
+def test_fields_of_a_pipe_that_the_service_does_not_use_are_said(
+    fed, tmp_path: Path, capsys: Said, envelope: bool
+) -> None:
+    """At its end, as of a file."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'name = "n"\n[input]\ntransport = "{URL}"\nobservations = "t"\n'
+        '[features]\namount = "numeric"\n[model]\ntype = "GaussianNB"\n'
+    )
+    record = {"id": 1, "amuont": 7}
+    piece = lines_of(0, value=record) if envelope else json.dumps(record).encode() + b"\n"
+    fed(piece, piece)
+    options = ["--config", str(config), *(["--envelope"] if envelope else [])]
+
+    assert main(["produce", "t", "-", *options]) == 0
+
+    of = "of the first 2 observations: "
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"{of}no value of 'amount'; they have 'amuont'",
+        f"{of}not declared, so not used: 'amuont'",
+    ]
+
+
+def test_labels_that_are_change_events_are_looked_at_as_their_rows(
+    fed, tmp_path: Path, capsys: Said
+) -> None:
+    """Not as documents with `op` and `after`, which nobody declares."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'name = "n"\n[input]\ntransport = "{URL}"\nobservations = "o"\nlabels = "t"\n'
+        'changes = ["c"]\n[features]\nx = "numeric"\n[model]\ntype = "GaussianNB"\n'
+    )
+    row = {"id": 1, "label": "a", "weihgt": 3}
+    fed(lines_of(0, value={"op": "c", "after": row}))
+
+    assert main(["produce", "t", "-", "--config", str(config), "--envelope"]) == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "of the first label: in label records, not used: 'weihgt'"
+
+
 def test_pipe_can_be_read_once() -> None:
     """What was only looked at comes again; what was passed on is gone."""
     reading, writing = os.pipe()

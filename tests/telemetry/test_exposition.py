@@ -68,6 +68,7 @@ def test_values_of_fields_are_counted_by_what_became_of_them() -> None:
         ("b", "missing"): 57,
         ("b", "bad"): 0,
         ("__unknown__", "unknown"): 10,
+        ("__unknown_of_labels__", "unknown"): 6,
     }
     names = tuple(f"f{i:03}" for i in range(103))
     many = FieldsView(names, 5, dict.fromkeys(names, 2), {}, 0, {}, 0)

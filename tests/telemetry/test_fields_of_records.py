@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from consumers.base.records import Record
-from consumers.codecs.account import EVERY, FIRST, FieldsView
+from consumers.codecs.account import EVERY, FIRST, FieldAccount, FieldsView
 from consumers.shard.shard import Shard
 from consumers.shard.views import Committed, ShardView
 from consumers.telemetry.added import AddedFacts
 from consumers.telemetry.event_logger import LOOKED_AT, EventLogger
+from consumers.telemetry.field_lines import field_lines
 from stream.data.schema import Schema
 from tests.consumers.feeds import GARBAGE, NOW, batch, seen, shard, told
 
@@ -32,8 +33,8 @@ class Service:
 
     def commit(self, records: list[Record]) -> ShardView:
         """Commit records."""
-        outcome, counted = self.shard.process(batch(records), NOW), self._added.seen
-        tally = outcome.seen.tally(counted)
+        outcome = self.shard.process(batch(records), NOW)
+        tally = outcome.seen.tally(self._added.counted)
         event = Committed(len(records), 0, 0, {}, {}, 0.0, 0, fields=tally)
         self._added.committed(event)
         view = self._added.with_view(self.shard.view())
@@ -155,6 +156,46 @@ def test_the_account_is_that_of_the_values_counted_one_by_one(size) -> None:
     assert fields.unknown["colr"].example == '{"b":2}'
     assert fields.looked == sum(looked(i) for i, body in enumerate(bodies) if body not in GARBAGE)
     assert pickle.loads(pickle.dumps(fields)) == fields
+
+
+@pytest.mark.parametrize("size", [1, 7, 400])
+def test_fields_of_label_records_that_nobody_reads_have_an_account_of_their_own(size) -> None:
+    """Also those of a label record that is rejected, because its label has another name."""
+    service = Service(a="numeric")
+    every = [{"id": "1", "label": "p", "weihgt": 3}, {"id": "2", "label": "p", "w": 2.0}]
+    every = [*every * EVERY, {"id": "3", "lable": "p"}]
+    bodies = [*(json.dumps(each).encode() for each in every[: EVERY + 90]), b"null", b"["]
+    records = [Record("ans", 0, i, NOW, None, body) for i, body in enumerate(bodies)]
+    records.insert(0, Record("ans", 0, 0, NOW, None, json.dumps(every[-1]).encode()))
+
+    for at in range(0, len(records), size):
+        view = service.commit(records[at : at + size])
+
+    fields = view.fields
+    assert fields is not None
+    assert fields.labels is not None
+    assert (fields.looked, fields.unknown) == (0, {})
+    assert fields.labels.observations == len(records)
+    assert fields.labels.looked == FIRST + 1
+    found = {name: each.found for name, each in fields.labels.unknown.items()}
+    assert found == {"lable": 1, "weihgt": 50}
+    assert field_lines(fields) == ["in label records, not used: 'lable', 'weihgt'"]
+    error = service.shard.process(batch(records[:1]), NOW).rejected[0]
+    assert error.detail == "a label record needs \"label\", and this one has 'lable'"
+
+
+def test_accounts_of_parts_of_the_records_add_up_to_that_of_all() -> None:
+    """A backfill learns its splits apart."""
+    of = {"a": 1.0, "bb": 2}, {"a": "x", "b": 3, "c": 1}, {"b": 1}
+    services = [Service(a="numeric", b="numeric") for _ in of]
+    views = [service.commit_many(9, **more) for service, more in zip(services, of, strict=True)]
+    joined = FieldAccount(views[0].names)
+
+    for view in views:
+        joined.join(view)
+
+    whole = Service(a="numeric", b="numeric")
+    assert joined.view() == [whole.commit_many(9, **more) for more in of][-1]
 
 
 def test_unknown_names_and_examples_are_bounded() -> None:

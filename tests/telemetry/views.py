@@ -137,6 +137,7 @@ def view(**changed: Any) -> ShardView:
             9,
             {"bb": UnknownField(8, "1")},
             2,
+            FieldsView((), 40, {}, {}, 30, {"weihgt": UnknownField(6, "3")}, 0),
         ),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }

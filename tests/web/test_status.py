@@ -435,9 +435,11 @@ def test_fields_are_shown_with_what_became_of_them_and_their_values_not_to_stran
     ]
     assert (shown.fields[1].reason, shown.fields[1].example) == ("wrong_kind", '"dear"')
     assert [(f.name, f.found, f.example) for f in shown.unknown] == [("bb", 8, "1")]
+    assert shown.labels_looked == 30
+    assert [(f.name, f.found, f.example) for f in shown.unknown_of_labels] == [("weihgt", 6, "3")]
     hidden = without_records(document(status_feed()), predictions=True).shard.fields
     assert [f.example for f in hidden.fields] == ["", ""]
-    assert (hidden.unknown, hidden.fields[1].bad) == ([], 3)
+    assert (hidden.unknown, hidden.unknown_of_labels, hidden.fields[1].bad) == ([], [], 3)
     names = tuple(f"f{i}" for i in range(100))
     many = FieldsView(names, 9, dict.fromkeys(names, 1), {}, 0, {}, 0)
     shown = document(status_feed(fields=many)).shard.fields

@@ -536,8 +536,11 @@
     );
   }
 
-  function fields(element, { observations, fields: list, others, looked, unknown }) {
+  function fields(element, { observations, fields: list, others, looked, unknown, labels_looked, unknown_of_labels }) {
     const share = (n, of) => right(of ? percent(n / of) : "–");
+    const undeclared = (prefix, of) => (f) => [
+      name(prefix + f.name), right(""), right(""), right(""), share(f.found, of), { text: f.example, kind: "long" },
+    ];
     const more = others ? ` ${number(others)} more fields are used in more of them.` : "";
     write(
       element.querySelector(".quiet"),
@@ -551,9 +554,8 @@
           name(f.name), share(f.used, observations), share(f.missing, observations), share(f.bad, observations), right(""),
           { text: [f.example, words(f.reason)].filter(Boolean).join(" · "), kind: "long" },
         ]),
-        ...unknown.map((f) => [
-          name(f.name), right(""), right(""), right(""), share(f.found, looked), { text: f.example, kind: "long" },
-        ]),
+        ...unknown.map(undeclared("", looked)),
+        ...unknown_of_labels.map(undeclared("label record: ", labels_looked)),
       ],
     );
   }

@@ -115,6 +115,26 @@ def test_three_digits_after_every_mark_are_asked_about(tmp_path, cells) -> None:
         found(path, ["x"])
 
 
+def test_a_blank_groups_thousands_before_decimals_and_nowhere_else(tmp_path) -> None:
+    """`1 234,50` is French money, and `601 234 567` a Polish phone."""
+    path = tmp_path / "a.csv"
+    file_of(path, {"x": ["1 234,50", "12,25"], "phone": ["601 234 567", "601 234 568"]})
+
+    assert found(path, ["x", "phone"]) == [[1234.5, 12.25], ["601 234 567", "601 234 568"]]
+
+
+def test_ids_that_look_like_powers_of_ten_stay_text(tmp_path) -> None:
+    """`12E5` and `1200000` are two ids. A measurement such as 1e-05 is still a number."""
+    path = tmp_path / "a.csv"
+    file_of(path, {"id": ["12E5", "7"], "label": ["1e-05", "0.5"], "x": ["12E5", "7"]})
+
+    records = FileSource(path, Options(sep=";")).records(verbatim={"id", "label"})
+    assert list(records) == [
+        {"id": "12E5", "label": 1e-05, "x": 1_200_000.0},
+        {"id": "7", "label": 0.5, "x": 7},
+    ]
+
+
 def test_another_column_that_proves_its_mark_decides_and_it_is_said(tmp_path) -> None:
     """One program writes all columns of a file; `init` writes the mark into the configuration."""
     path = tmp_path / "a.csv"
