@@ -211,7 +211,7 @@ def _registered(
 ) -> tuple[str, Documents]:
     """The wire format by the schema of the first record, and the decoder of its records."""
     from consumers.base.records import Partition
-    from consumers.codecs.framing import schema_ids
+    from consumers.codecs.format import schema_ids
     from consumers.codecs.registry import wire_formats
     from consumers.config import parse
     from consumers.schemas.client import SchemaRegistry

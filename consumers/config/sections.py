@@ -32,7 +32,7 @@ from consumers.config.units import (
     shown_url,
     size_bytes,
 )
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 
 __all__ = [
     "DEAD_LETTER_RATIO",
