@@ -20,7 +20,7 @@ from consumers.base.records import Batch, Partition
 from consumers.config import parse
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
-from stream.join.correction_rate import LABELS_PER_CORRECTION, MOST_CORRECTIONS
+from stream.join.label_delay import LABELS_PER_CORRECTION, MOST_CORRECTIONS
 
 FIELDS, EACH, START = 8, 200, 1_700_000_000_000
 CONFIG = """

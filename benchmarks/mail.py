@@ -36,7 +36,7 @@ from consumers.base.records import Outgoing
 from consumers.codecs.json import JsonObservations
 from consumers.codecs.raw import RawDocuments
 from consumers.codecs.registry import wire_format
-from consumers.config.spam import spam_filter
+from consumers.config.propose import spam_filter
 from consumers.mail.document import mail_document
 from consumers.mail.fields import FIELDS
 from consumers.mail.parts import mail_parts

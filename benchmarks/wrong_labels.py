@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from benchmarks.performance import put
 from benchmarks.texts import ROOT, Stream, enron, sms
-from consumers.config.spam import MIN_LEARNED, MIN_PROBABILITY, UNSURE
+from consumers.config.propose import MIN_LEARNED, MIN_PROBABILITY, UNSURE
 from stream import SpamScorer
 from stream.data.block import PREDICT, PREDICT_THEN_LEARN, Block
 from stream.decision import Budget, FalsePositiveBudget

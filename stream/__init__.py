@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from stream.keyed import PerKeyNB
     from stream.learner.base import Learner, Predictions
-    from stream.learner.explain import Explanation, LinearView
+    from stream.learner.predictions import Explanation, LinearView
     from stream.linear import LogisticRegression, SpamScorer
     from stream.mixture import Calibrated, Mixture
     from stream.neighbors import KNNClassifier
@@ -78,6 +78,6 @@ __getattr__, __dir__ = lazy(
             "StreamError",
         ),
         "stream.learner.base": ("Learner", "Predictions"),
-        "stream.learner.explain": ("Explanation", "LinearView"),
+        "stream.learner.predictions": ("Explanation", "LinearView"),
     },
 )

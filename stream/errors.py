@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 __all__ = [
     "REASONS",
+    "CompilationWarning",
     "InvalidRecordError",
     "NotLearnedError",
     "NotSupportedError",
@@ -77,3 +78,7 @@ class NotLearnedError(StreamError):
 
 class NotSupportedError(StreamError):
     """This learner cannot do what was asked, or not with its parameters."""
+
+
+class CompilationWarning(UserWarning):
+    """The first call of a kernel compiles it, unless its machine code was kept or brought."""

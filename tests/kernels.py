@@ -18,7 +18,7 @@ import consumers
 import stream
 from consumers.cli import silence_compilation_warnings
 from consumers.config import parse
-from consumers.config.spam import spam_filter
+from consumers.config.propose import spam_filter
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.models import build
 from consumers.transports.registry import transports

@@ -19,7 +19,7 @@ from consumers.web.routes import ROUTES
 from stream.data.schema import Label
 from stream.decision.overall import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]

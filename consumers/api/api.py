@@ -20,8 +20,7 @@ from uuid import uuid4
 import msgspec
 
 from consumers.api import contract, rspamd
-from consumers.api.bodies import RequestRecords
-from consumers.api.problems import ProblemError
+from consumers.api.bodies import ProblemError, RequestRecords
 from consumers.api.published import Published
 from consumers.api.recent import RecentPredictions, position_of
 from consumers.api.writer import Writer

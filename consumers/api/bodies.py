@@ -2,6 +2,10 @@
 
 Rule: a client that sends slowly holds nothing but its connection and the bytes that it has sent.
 Those of all requests are bounded together.
+
+Errors of requests as RFC 9457 problem details: what was expected, what came, what to do.
+
+Under `/v2` they have the form of the Open Inference Protocol.
 """
 
 from __future__ import annotations
@@ -9,16 +13,82 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
 from typing import NamedTuple
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from consumers.api.problems import ProblemError
+from consumers.api.contract import InferError, Problem
 from consumers.codecs.json_document import uncut
+from consumers.web.refusal import RefusedError
 from consumers.web.routes import JSON, LINES
 
-__all__ = ["JSON", "LINES", "Held", "RequestRecords", "read", "read_start", "records_of"]
+__all__ = [
+    "JSON",
+    "LINES",
+    "MEDIA_TYPE",
+    "Held",
+    "ProblemError",
+    "RequestRecords",
+    "by_protocol",
+    "read",
+    "read_start",
+    "records_of",
+    "respond",
+]
+
+MEDIA_TYPE = "application/problem+json"
+COUNTED = {408: "slow", 429: "requests"}  # by status, as in the metric
+
+
+class ProblemError(RefusedError):
+    """A request of the API that is not answered as asked.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    detail
+        One line for the client.
+    headers
+        Further headers, such as Retry-After.
+    members
+        Further members of the problem, see `Problem`.
+    """
+
+    def __init__(
+        self, status: int, detail: str, headers: dict[str, str] | None = None, **members: object
+    ) -> None:
+        super().__init__(status, detail, headers, counted=COUNTED.get(status, ""))
+        self.members = members
+
+
+def by_protocol(path: str) -> bool:
+    """Whether a path is one of the Open Inference Protocol."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def respond(error: RefusedError, path: str) -> Response:
+    """The response to the request with this path.
+
+    Examples
+    --------
+    >>> respond(ProblemError(404, "no such id"), "/v1/predictions/7").body
+    b'{"title":"Not Found","status":404,"detail":"no such id"}'
+    >>> respond(ProblemError(404, "no such model"), "/v2/models/spam").body
+    b'{"error":"no such model"}'
+    """
+    headers = {"cache-control": "no-store", **error.headers}
+    if by_protocol(path):
+        body = msgspec.json.encode(InferError(error.detail))
+        return Response(body, error.status, headers, "application/json")
+    title = HTTPStatus(error.status).phrase
+    members = error.members if isinstance(error, ProblemError) else {}
+    body = msgspec.json.encode(Problem(title, error.status, error.detail, **members))  # type: ignore[arg-type]
+    return Response(body, error.status, headers, MEDIA_TYPE)
+
 
 DROPPED = 64 * 2**20  # bytes of a long mail after those that are looked at
 BODY_SECONDS = 8.0  # from the head of a request to the end of its body; the connection has 10
@@ -48,7 +118,7 @@ class Held:
     ...     first(6)
     ...     second(5)
     Traceback (most recent call last):
-    consumers.api.problems.ProblemError: too many bytes of requests are held; send it again
+    consumers.api.bodies.ProblemError: too many bytes of requests are held; send it again
     >>> held.left
     10
     """

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from consumers.api.bodies import ProblemError
 from consumers.api.contract import (
     InferInput,
     InferOutput,
@@ -25,7 +26,6 @@ from consumers.api.contract import (
     ServerMetadata,
     TensorMetadata,
 )
-from consumers.api.problems import ProblemError
 from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 
 __all__ = ["infer", "model_metadata", "records_in", "request_of", "server_metadata"]

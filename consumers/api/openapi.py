@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from consumers.api import contract
-from consumers.api.bodies import JSON, LINES
+from consumers.api.bodies import JSON, LINES, MEDIA_TYPE, by_protocol
 from consumers.api.operations import LABEL, OBSERVATION, OPERATIONS, UNNAMED, Operation
-from consumers.api.problems import MEDIA_TYPE, by_protocol
 from consumers.codecs.json_document import LONGEST_ID
 from consumers.config import Config
 from stream.data.schema import LARGEST, LONGEST_LABEL

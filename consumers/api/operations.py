@@ -15,8 +15,7 @@ from starlette.responses import Response
 
 from consumers.api import contract, inference
 from consumers.api.api import Api
-from consumers.api.bodies import JSON, LINES, RequestRecords, records_of
-from consumers.api.problems import ProblemError
+from consumers.api.bodies import JSON, LINES, ProblemError, RequestRecords, records_of
 from consumers.config.serve import ServeConfig
 from consumers.web.routes import ROUTES
 

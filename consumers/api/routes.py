@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from consumers.api.api import Api
-from consumers.api.bodies import JSON, Held, read, read_start
+from consumers.api.bodies import JSON, Held, ProblemError, by_protocol, read, read_start, respond
 from consumers.api.openapi import document, page
 from consumers.api.operations import OPERATIONS, Asked, Operation
-from consumers.api.problems import ProblemError, by_protocol, respond
 from consumers.config import Config
 from consumers.mail.envelope import LARGEST_ASKED
 from consumers.web.page import Handler

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from consumers.api.bodies import ProblemError
 from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
-from consumers.api.problems import ProblemError
 from consumers.config import Config
 from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, verdict_words
 from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
-from stream.learner.explain import PRIOR
+from stream.learner.predictions import PRIOR
 
 __all__ = ["REASONS", "checked", "read", "unpacked"]
 

@@ -2,6 +2,11 @@
 
 So records are decoded, refused, joined with their labels and scored as in a service. What follows
 the stream as a whole is left out: alarms of drift, and the breaker.
+
+Merge the models of all splits in one fixed tree.
+
+Rule: which two models are merged depends on the numbers of their splits only, never on the order in
+which they arrive. Rounding depends on the tree, so a fixed tree gives the same bits.
 """
 
 from __future__ import annotations
@@ -21,16 +26,18 @@ from consumers.base.records import Batch, Record, record_bytes
 from consumers.codecs.account import FieldAccount, FieldsView, names_of
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, learner_type
-from consumers.config.drift import DriftConfig
+from consumers.config.decision import DriftConfig
 from consumers.config.log import log_of
 from consumers.config.sections import LabelsConfig
 from consumers.files.source import FileSource
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from stream.data.schema import Field, Label, Schema
+from stream.errors import StreamError
+from stream.learner.base import Learner
 from stream.mix import byte_parts
 
-__all__ = ["Fitted", "Job", "empty_shard", "fit", "needs_order", "newest"]
+__all__ = ["Fitted", "Fold", "Job", "empty_shard", "fit", "needs_order", "newest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +277,82 @@ class _Run:
             {name: n for name, n in view.labels.items() if n},
             fields=self._account.view(),
         )
+
+
+class Fold:
+    """A binary tree over `count` splits: neighbours are merged, then neighbours of those, and so
+    on. One that has no neighbour moves up as it is.
+
+    Parameters
+    ----------
+    count
+        The number of splits.
+
+    Notes
+    -----
+    A model is held until its neighbour has arrived. If they arrive in order, about log2(count) are
+    held.
+
+    Examples
+    --------
+    >>> from stream import GaussianNB
+    >>> models = [GaussianNB() for _ in range(3)]
+    >>> for i, model in enumerate(models):
+    ...     model.learn_one({"x": float(i)}, "a")
+    >>> fold = Fold(3)
+    >>> for number in (2, 0, 1):
+    ...     fold.add(number, models[number])
+    >>> fold.held, fold.result().classes
+    (1, ['a'])
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._held: dict[tuple[int, int], Learner] = {}
+
+    @property
+    def held(self) -> int:
+        """How many models wait for their neighbours."""
+        return len(self._held)
+
+    def add(self, number: int, model: Learner) -> None:
+        """Add the model of a split. The fold may change it.
+
+        Raises
+        ------
+        ConfigError
+            It cannot be merged with its neighbour.
+        """
+        level, place = 0, number
+        while (width := self._width(level)) > 1:
+            if place == width - 1 and width % 2:  # without a neighbour
+                level, place = level + 1, place // 2
+                continue
+            neighbour = self._held.pop((level, place ^ 1), None)
+            if neighbour is None:
+                self._held[level, place] = model
+                return
+            left, right = (neighbour, model) if place % 2 else (model, neighbour)
+            try:
+                model = left.merge(right)
+            except StreamError as error:
+                raise ConfigError(
+                    f"the models of the splits {self._range(level, place)} cannot be merged: "
+                    f"{error}"
+                ) from None
+            level, place = level + 1, place // 2
+        self._held[level, place] = model
+
+    def result(self) -> Learner:
+        """The model of all splits, after the last one was added."""
+        assert len(self._held) == 1  # noqa: S101  every split was added once
+        return next(iter(self._held.values()))
+
+    def _width(self, level: int) -> int:
+        """How many models a level has."""
+        return -(-self._count >> level)
+
+    def _range(self, level: int, place: int) -> str:
+        size = 1 << (level + 1)
+        first = (place // 2) * size
+        return f"{first} to {min(first + size, self._count) - 1}"

@@ -14,13 +14,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from consumers.backfill.fit import needs_order
-from consumers.backfill.fold import Fold
+from consumers.backfill.fit import Fold, needs_order
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Fetched, Partition, Record
 from consumers.codecs.registry import wire_format
-from consumers.journal import waiting
+from consumers.journal import model_parts
 from consumers.service.importing import HistoryToImport, ModelToImport, checked, import_model
 from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import rebuild
@@ -96,7 +95,7 @@ def joined(old: OldShards, number: int) -> Joined:
     prints = [(o.live.position, o.live.shard.learner.fingerprint()) for o in parts]
     history = HistoryToImport(
         msgspec.json.encode({"journal": old.config.journal_topic, "merged": prints}),
-        waiting.to_bytes(records) if records else None,
+        model_parts.to_bytes(records) if records else None,
         {p: positions[p] for p in inputs if p in positions},
         None,
         None,

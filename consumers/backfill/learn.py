@@ -21,8 +21,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from consumers.backfill import files, logs
-from consumers.backfill.fit import Fitted, Job, empty_shard, needs_order, newest
-from consumers.backfill.fold import Fold
+from consumers.backfill.fit import Fitted, Fold, Job, empty_shard, needs_order, newest
 from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField
@@ -35,7 +34,7 @@ from consumers.config.sample import SAMPLE_SIZE
 from consumers.config.units import shown_url
 from consumers.files.places import is_url
 from consumers.files.source import FileSource
-from consumers.journal import waiting
+from consumers.journal import model_parts
 from consumers.offline.feed import encoded
 from consumers.service.beginning import schema_from, schema_of_inputs
 from consumers.service.importing import HistoryToImport, ModelToImport, checked
@@ -330,7 +329,7 @@ def learned(plan: HistoryPlan, fits: Iterable[Fitted]) -> Learned:
     ends = _ends(job.config, done) if job.manifest.reading.offsets else plan.ends
     history = HistoryToImport(
         job.manifest.to_bytes(),
-        waiting.to_bytes(_in_order(job, left)) if left else None,
+        model_parts.to_bytes(_in_order(job, left)) if left else None,
         ends,
         job.manifest.until,
         job.manifest.as_of,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stream.data.schema import Label
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = ["PredictionEncoder", "from_records", "to_records"]
 

@@ -1,25 +1,42 @@
-"""Observations of a format that decides their fields: mail and texts."""
+"""Formats with fields of their own, and change events of a table.
+
+Observations of a format that decides their fields: mail and texts.
+
+Change events of a table, as Debezium writes them: the row after the change is the record.
+
+Rule: a change that is not asked for is ignored and counted. What is not a change event is a dead
+letter.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Any
 
-from consumers.base.errors import ConfigError, RecordError
+from consumers.base.errors import ConfigError, IgnoredRecordError, RecordError
 from consumers.codecs.format import Document, WireFormat
 from consumers.codecs.json_document import parse_quickly
 from consumers.codecs.schemas import StoredSchema
-from consumers.mail.fields import FAULTS
-from consumers.mail.later import IGNORED, ignored_in
+from consumers.mail.fields import FAULTS, IGNORED, ignored_in
 from stream.data.block import Rows
 from stream.data.schema import Schema
+
+__all__ = [
+    "OPERATIONS",
+    "ChangeEvents",
+    "JsonDocuments",
+    "RawDocuments",
+    "faults",
+    "faults_of",
+    "reading",
+    "refused",
+]
 
 _STRUCTURE, _WRONG = "structure", "wrong_"
 
 Documents = Callable[[bytes | None], Document]
-
-__all__ = ["JsonDocuments", "RawDocuments", "faults", "faults_of", "reading", "refused"]
 
 
 class RawDocuments:
@@ -130,3 +147,56 @@ def faults(rows: Rows, schema: Schema) -> Counter[str]:
 def faults_of(counts: Mapping[str, int]) -> dict[str, int]:
     """Of counts those of `faults`, by the name of the fault; all of them, in one order."""
     return {fault: counts.get(f"{_WRONG}{fault}", 0) for fault in FAULTS}
+
+
+OPERATIONS = ("c", "r", "u", "d", "t", "m")  # create, read, update, delete, truncate, message
+
+
+class ChangeEvents:
+    """Decodes change events to the rows after them.
+
+    Parameters
+    ----------
+    wanted
+        The operations whose rows are records.
+    documents
+        Decodes the event, whatever its format; None: it is JSON.
+
+    Examples
+    --------
+    >>> rows = ChangeEvents(["c"])
+    >>> rows(b'{"op": "c", "before": null, "after": {"id": 7}}')
+    {'id': 7}
+    >>> rows(b'{"op": "d", "before": {"id": 7}, "after": null}')
+    Traceback (most recent call last):
+    consumers.base.errors.IgnoredRecordError: unparsable: a change event of the operation 'd'
+    """
+
+    def __init__(
+        self,
+        wanted: Collection[str],
+        documents: Callable[[bytes | None], Document] | None = None,
+    ) -> None:
+        self._wanted, self._documents = frozenset(wanted), documents or parse_quickly
+
+    def __call__(self, value: bytes | None) -> Document:
+        """The row. RecordError if it cannot be decoded, IgnoredRecordError if it is not wanted."""
+        event = self._documents(value)
+        if "op" not in event and isinstance(event.get("payload"), dict):
+            event = event["payload"]  # with the schema beside it: schemas.enable of Kafka Connect
+        operation, row = event.get("op"), event.get("after")
+        if operation not in OPERATIONS:
+            raise RecordError(
+                "unparsable",
+                f'expected a change event with "op" and "after", got {_shown(event)}',
+            )
+        if operation not in self._wanted:
+            raise IgnoredRecordError("unparsable", f"a change event of the operation {operation!r}")
+        if not isinstance(row, dict):
+            raise RecordError("unparsable", f'expected an object in "after", got {row!r:.40}')
+        return row
+
+
+def _shown(event: Mapping[str, Any]) -> str:
+    names = ", ".join(map(repr, sorted(event)[:5])) or "an empty object"
+    return names[:100]

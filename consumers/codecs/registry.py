@@ -16,8 +16,7 @@ from pkgutil import iter_modules
 import msgspec
 
 from consumers.base.extras import install
-from consumers.codecs.format import Document, Reader, WireFormat
-from consumers.codecs.framing import HEADER, framed
+from consumers.codecs.format import HEADER, Document, Reader, WireFormat, framed
 
 __all__ = [
     "lacks",

@@ -317,7 +317,7 @@ def _engine(name: str, workers: int | None, master: str, conf: Sequence[str]) ->
 def _check(file: Path, config: Config, log: Log, *, new_journal: bool) -> None:
     """The topics exist and the service has not run: reported before anything is learned."""
     from consumers.commands.run import prepare_topics
-    from consumers.service.first_start import check_first_start
+    from consumers.service.journal_end import check_first_start
     from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
 

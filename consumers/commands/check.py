@@ -231,8 +231,7 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Check that the journal belongs to this service, and is neither lost nor shortened."""
     from consumers.base.records import Partition
-    from consumers.service.first_start import check_first_start
-    from consumers.service.journal_end import check_journal
+    from consumers.service.journal_end import check_first_start, check_journal
     from consumers.service.recovery import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
@@ -264,7 +263,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
 
 def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
     """Check whether the service has run before if its log or an input is missing."""
-    from consumers.service.first_start import check_snapshots
+    from consumers.service.journal_end import check_snapshots
     from consumers.snapshots.store import open_store
 
     for number in numbers:
@@ -335,7 +334,7 @@ def _check_http(config: Config, report: Report) -> None:
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
-    from consumers.commands.meeting import check_meeting
+    from consumers.commands.findings import check_meeting
     from consumers.config.log import log_of
     from consumers.service.partitioning import objections
 

@@ -130,8 +130,7 @@ def _declared(given: Declaration) -> tuple[list[Declared], str, str]:
 
 def _fields_of(document: Any, source: str) -> list[Declared]:
     """The fields of a schema. Its content decides which language it is in, not its name."""
-    from consumers.config.declared.avro import avro_fields
-    from consumers.config.declared.json_schema import json_schema_fields
+    from consumers.config.declared.schemas import avro_fields, json_schema_fields
 
     if isinstance(document, dict):
         if document.get("type") == "record" or "fields" in document:

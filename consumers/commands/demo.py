@@ -130,7 +130,7 @@ def prepare(
     ConfigError
         The feed cannot be learned, the port is in use, or the directory cannot be created.
     """
-    from consumers.commands.survey import survey
+    from consumers.commands.source import survey
     from consumers.config import load, parse
     from consumers.demo.data import fresh_directory, settings
     from consumers.offline.feed import LateLabels
@@ -230,8 +230,8 @@ def _outgoing(plan: DemoPlan, start: int, step_ms: float) -> Iterator[Outgoing]:
 
 def _send_all(plan: DemoPlan, log: Log, stop: threading.Event) -> None:
     """Write the whole feed at once, with timestamps that end now."""
-    from consumers.commands.chunks import send
     from consumers.commands.meter import Meter
+    from consumers.commands.wire import send
 
     start = _now() - plan.observations - plan.delay
     records = takewhile(lambda _: not stop.is_set(), _outgoing(plan, start, 1.0))
@@ -263,7 +263,7 @@ def _send_slowly(
     plan: DemoPlan, stop: threading.Event, seconds: float, failures: list[Exception]
 ) -> None:
     """The thread that writes the feed, with its own log, because a log belongs to one thread."""
-    from consumers.commands.chunks import send
+    from consumers.commands.wire import send
     from consumers.transports import open_log
 
     # Timestamps are at least 1 ms apart, so those of a long feed start in the past.

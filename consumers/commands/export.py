@@ -48,8 +48,7 @@ def export(
     """
     from consumers.base.errors import ConfigError
     from consumers.snapshots.places import Directory
-    from consumers.timetravel.export import exported
-    from consumers.timetravel.moment import moment, rebuild_at
+    from consumers.timetravel.moment import exported, moment, rebuild_at
 
     if file.exists() or file.is_symlink():
         raise ConfigError(f"{file} exists already; choose another name, or remove it first")
@@ -77,7 +76,7 @@ def _check_saved(of: Past) -> None:
     from consumers.base.errors import ConfigError
     from consumers.config.learner import uses_code
     from consumers.shard.models import build
-    from consumers.timetravel.export import check_exportable
+    from consumers.timetravel.moment import check_exportable
 
     if of.config.challenger:  # the champion may be another model
         return

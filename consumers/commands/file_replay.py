@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.source import say_unit, types_of
-from consumers.commands.survey import Survey, survey
+from consumers.commands.source import Survey, say_unit, survey, types_of
 
 if TYPE_CHECKING:
     from consumers.base.records import Batch, Outgoing

@@ -16,16 +16,22 @@ from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING, converted, field_of, unit_of
 from consumers.commands.declare import Declaration, FieldsOption, PerOption, SchemaOption, declare
-from consumers.commands.ids import ID, doubts, id_of_records, no_field
 from consumers.commands.proposal import (
+    ID,
+    BudgetOption,
     NameOption,
     OutputOption,
+    SpamOption,
     check_directory,
     check_new,
     checked_name,
+    doubts,
+    id_of_records,
+    no_field,
     quoted,
     relative,
     write,
+    write_filter,
 )
 from consumers.commands.source import (
     ColumnsOption,
@@ -37,7 +43,6 @@ from consumers.commands.source import (
     flags,
     opened,
 )
-from consumers.commands.spam import BudgetOption, SpamOption, write_filter
 from consumers.commands.used import lines_of
 from consumers.offline.lateness import FEWEST, PENDING_BYTES
 from consumers.transports.registry import forms, transport_of
@@ -191,9 +196,8 @@ def init(
 
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
-    from consumers.config.labels import ONE_CLASS
     from consumers.config.load import parse
-    from consumers.config.propose import choose, toml, with_key
+    from consumers.config.propose import ONE_CLASS, choose, toml, with_key
     from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
     from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
@@ -280,7 +284,7 @@ def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.labels import check_labels, other_kinds
+    from consumers.config.propose import check_labels, other_kinds
     from consumers.config.sample import SAMPLE_SIZE
 
     every = values = [field_of(record, label) for record in records]
@@ -294,7 +298,7 @@ def _check_label(label: str, records: Records, source: str) -> list[str]:
 
 def _doubtful_labels(looked: Sampled) -> list[str]:
     """Warnings about the records of a topic of labels."""
-    from consumers.config.labels import check_labels, other_kinds
+    from consumers.config.propose import check_labels, other_kinds
 
     values = [label for label, _ in looked.labels.values() if label is not None]
     try:

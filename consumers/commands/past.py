@@ -109,7 +109,7 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     from consumers.base.errors import ConfigError
     from consumers.base.records import Partition
     from consumers.commands.transport import check_topics
-    from consumers.service.first_start import check_first_start, check_snapshots
+    from consumers.service.journal_end import check_first_start, check_snapshots
     from consumers.service.recovery import inputs_of, sources
     from consumers.snapshots.store import open_store
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.base.errors import ConfigError
-from consumers.commands.chunks import send
 from consumers.commands.meter import Meter
 from consumers.commands.source import (
     ColumnsOption,
@@ -28,13 +27,14 @@ from consumers.commands.source import (
     FormatOption,
     QuoteOption,
     SepOption,
+    Survey,
     opened,
     say_unit,
+    survey,
     types_of,
 )
-from consumers.commands.survey import Survey, survey
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
-from consumers.commands.wire import in_format, in_messages, register, translator_of
+from consumers.commands.wire import in_format, in_messages, register, send, translator_of
 from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 

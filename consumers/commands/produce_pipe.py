@@ -15,9 +15,8 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.base.fields import field_of, key_of, time_of
 from consumers.base.records import Outgoing
-from consumers.commands.chunks import Appender
 from consumers.commands.envelopes import opened, outgoing
-from consumers.commands.wire import in_format
+from consumers.commands.wire import Appender, in_format
 from consumers.files.pipe import Pipe
 from consumers.offline.feed import id_of
 from consumers.schemas.translate import Translator

@@ -296,7 +296,7 @@ def prepare_topics(file: Path, config: Config, log: Log) -> None:
 
 
 def _check_snapshots(config: Config, numbers: Sequence[int]) -> None:
-    from consumers.service.first_start import check_snapshots
+    from consumers.service.journal_end import check_snapshots
     from consumers.snapshots.store import open_store
 
     for number in numbers:
@@ -312,8 +312,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     ConfigError
         It belongs to another configuration, or is lost, or the service continues in another one.
     """
-    from consumers.service.first_start import check_first_start
-    from consumers.service.journal_end import check_open
+    from consumers.service.journal_end import check_first_start, check_open
     from consumers.service.recovery import sources
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store

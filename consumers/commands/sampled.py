@@ -162,7 +162,7 @@ def first_objects(
 ) -> list[Keyed]:
     """The first JSON objects of a topic, each with its timestamp and key; with `changes` the rows
     of change events of these operations."""
-    from consumers.codecs.changes import ChangeEvents
+    from consumers.codecs.raw import ChangeEvents
 
     rows = ChangeEvents(changes)
     documents = partial(_single, rows) if changes else _json
@@ -248,7 +248,7 @@ def _registered(
 ) -> tuple[str, Documents]:
     """The wire format by the schema of the first record, and the decoder of its records."""
     from consumers.base.records import Partition
-    from consumers.codecs.framing import schema_ids
+    from consumers.codecs.format import schema_ids
     from consumers.codecs.registry import wire_formats
     from consumers.config import parse
     from consumers.schemas.client import SchemaRegistry

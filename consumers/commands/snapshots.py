@@ -252,7 +252,7 @@ def _loaded(config: Config, about: SnapshotInfo, state: State, directory: Path) 
     from consumers.base.errors import SnapshotError
     from consumers.journal.records import defaults_of
     from consumers.shard.assembly import shard_of, with_settings
-    from consumers.snapshots.keyed import give_keys
+    from consumers.snapshots.key_files import give_keys
     from stream.data.schema import Field, Schema
 
     fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
@@ -391,7 +391,7 @@ def _show(config: Config, found: Found, as_json: bool) -> None:
 
 
 def _header(found: Found) -> dict[str, Any]:
-    from consumers.snapshots.origin import difference
+    from consumers.snapshots.locate import difference
 
     about = found.about
     if about is None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from consumers.service.live import LiveShard
     from stream.data.rows import Rows
     from stream.data.schema import Label
+    from stream.linear.explained import StrongFeature
     from stream.linear.spam import SpamScorer
-    from stream.linear.strongest import StrongFeature
 
 __all__ = ["View", "tokens"]
 
@@ -108,9 +108,8 @@ def tokens(
       headwater tokens filter.toml --text "free prize"
       headwater tokens filter.toml --text - < mail.eml
     """
-    from consumers.timetravel.moment import moment, rebuild_at
-    from consumers.timetravel.newest import check_format
-    from stream.linear.strongest import views_of
+    from consumers.timetravel.moment import check_format, moment, rebuild_at
+    from stream.linear.explained import views_of
 
     raw = _read(message)
     shown = [View.WORDS, View.FIELDS] if view is None else view
@@ -222,8 +221,8 @@ def _of_newest(
     newest: int,
 ) -> dict[str, Any]:
     """The strongest features on both sides."""
-    from consumers.timetravel.newest import newest as read
-    from stream.linear.strongest import strongest
+    from consumers.timetravel.moment import newest as read
+    from stream.linear.explained import strongest
 
     rows = read(of.log, of.found, live, newest)
     found = strongest(scorer, rows, most, *pair, views=views, least=least)
@@ -236,7 +235,7 @@ def _of_newest(
 
 
 def _document(feature: StrongFeature) -> dict[str, Any]:
-    from stream.linear.strongest import VIEW_NAMES
+    from stream.linear.explained import VIEW_NAMES
 
     named = feature.named
     return {
@@ -296,7 +295,7 @@ def _of_message(
     scorer: SpamScorer, rows: Rows, pair: tuple[Label, Label], views: Sequence[int], most: int
 ) -> dict[str, Any]:
     """The features of a message by their evidence, and what its parts add to the log-odds."""
-    from stream.linear.strongest import strongest
+    from stream.linear.explained import strongest
 
     found = strongest(scorer, rows, most, *pair, views=views)
     why = scorer.explain_rows(rows, *pair)

@@ -110,7 +110,7 @@ def lines_of(
 
 def _unread(config: Config, names: Collection[str]) -> Unknown:
     """Finds the fields of label records that are not among these names."""
-    from consumers.codecs.changes import ChangeEvents
+    from consumers.codecs.raw import ChangeEvents
     from consumers.codecs.unused import UnknownFields
     from consumers.offline.feed import encoded
 
@@ -123,8 +123,8 @@ def _unread(config: Config, names: Collection[str]) -> Unknown:
 
 def _decoder(config: Config, schema: Schema) -> JsonObservations:
     """Decodes the JSON of records of files; values that do not fit are kept, to be named."""
-    from consumers.codecs.changes import ChangeEvents
     from consumers.codecs.json import JsonObservations
+    from consumers.codecs.raw import ChangeEvents
 
     names = config.input
     return JsonObservations(

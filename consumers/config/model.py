@@ -13,10 +13,9 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 
 from consumers.codecs.registry import wire_format
 from consumers.config.auto import ON_DISK
-from consumers.config.decision import DecisionConfig
-from consumers.config.drift import DriftConfig
+from consumers.config.decision import DecisionConfig, DriftConfig
 from consumers.config.identity import RELEARNED_LABELS, identity_difference
-from consumers.config.input import InputConfig, MailConfig
+from consumers.config.input import InputConfig, MailConfig, ReportersConfig
 from consumers.config.learner import (
     SERVICE_NAME,
     ChallengerConfig,
@@ -25,8 +24,6 @@ from consumers.config.learner import (
     accepted_keys,
     names_deeper,
 )
-from consumers.config.registry import RegistryConfig
-from consumers.config.reporters import ReportersConfig
 from consumers.config.sections import (
     CommitConfig,
     FieldName,
@@ -40,9 +37,8 @@ from consumers.config.sections import (
     SnapshotsConfig,
     ValuesConfig,
 )
-from consumers.config.serve import ServeConfig
-from consumers.config.telemetry import TelemetryConfig
-from consumers.mail.later import IGNORED
+from consumers.config.serve import RegistryConfig, ServeConfig, TelemetryConfig
+from consumers.mail.fields import IGNORED
 from consumers.transports.registry import transport_of
 from stream.contest import MOST
 from stream.data.schema import Field as Feature

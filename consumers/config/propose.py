@@ -3,6 +3,10 @@
 Rule: the model takes every declared field. A field whose values never come again (an id, a date) is
 not declared. A value that does not fit its field counts as missing, because kinds are inferred from
 a sample, and one rare value should not cost the other fields.
+
+Whether a model can learn the labels of a sample, and what is odd about them. Pure.
+
+The configuration of a spam filter, as commented TOML. Pure.
 """
 
 from __future__ import annotations
@@ -14,11 +18,29 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
+from consumers.base.fields import name_of
 from consumers.config.auto import OF_KEYS, PER
-from consumers.config.sample import InferredField
+from consumers.config.sample import FEW_RECORDS, InferredField, share_text
+from stream.decision.rule import Budget
 
-__all__ = ["ModelChoice", "Source", "Waiting", "choose", "hint", "service_name", "toml", "with_key"]
+__all__ = [
+    "FORMATS",
+    "MIN_LEARNED",
+    "ONE_CLASS",
+    "ModelChoice",
+    "Source",
+    "Waiting",
+    "check_labels",
+    "choose",
+    "hint",
+    "other_kinds",
+    "service_name",
+    "spam_filter",
+    "toml",
+    "with_key",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +298,226 @@ def _comment(text: str) -> str:
 
 def _fields(n: int) -> str:
     return f"{n} field" if n == 1 else f"{n} fields"
+
+
+# What to do with a label that is a measurement.
+RANGES = "a model predicts classes, no numbers: name a field that holds classes, or ranges"
+MEASURED, REPEATS = 30, 10  # as many different integers, each in fewer records, are measurements
+
+MOST_CLASSES = 256  # the default of [model] max_classes
+ONE_CLASS = "only one class"  # how the warning of it begins
+
+
+def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
+    """Check that a model can learn these labels; returns warnings, each one line.
+
+    Parameters
+    ----------
+    values
+        The labels of the sample, None for a record without one.
+    where
+        What the sample is, such as "500 records of pages.csv".
+
+    Raises
+    ------
+    ConfigError
+        They are decimal numbers, lists or objects, ids, or too many classes.
+
+    Examples
+    --------
+    >>> check_labels("bought", [True, True], "2 records of visits.csv")
+    ['only one class in 2 records of visits.csv; is it sorted by class?']
+    """
+    missing = sum(v is None or v != v for v in values)
+    values = [v for v in values if v is not None and v == v]
+    names = [name_of(v) for v in values]
+    if not any(isinstance(name, float) for name in names):  # or they are measurements
+        values = names
+    wrong = [v for v in values if not isinstance(v, str | int)]
+    if wrong and len(wrong) * 2 >= len(values):
+        raise ConfigError(_no_class(label, wrong, where))
+    classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
+    if len(classes) == len(values) >= FEW_RECORDS:
+        raise ConfigError(
+            f"label {label!r}: all {len(values):,} values are distinct in {where}: this looks like "
+            "an id or a measurement; name a field that holds classes"
+        )
+    numbers = all(type(v) is int for v in values)
+    if len(classes) > MOST_CLASSES:
+        raise ConfigError(
+            f"label {label!r}: {len(classes):,} classes in {where}, expected at most "
+            f"{MOST_CLASSES}; " + (RANGES if numbers else "name a field that holds fewer")
+        )
+    warnings = []
+    if numbers and len(classes) >= MEASURED and len(classes) * REPEATS > len(values):
+        warnings.append(
+            f"label {label}: {len(classes):,} different integers in {where} look like a "
+            f"measurement; {RANGES}"
+        )
+    warnings += _spelled_alike(label, values)
+    if wrong:
+        warnings.append(
+            f"label {label}: "
+            + share_text(len(wrong), len(values), "neither text, integer nor truth value")
+            + "; such labels become dead letters"
+        )
+    if len(classes) == 1:
+        do = "is it sorted by class?"
+        if missing:
+            do = (
+                f"{missing:,} of them have no label: if they never get one, [labels] silence says "
+                "what they are (docs/operations.md)"
+            )
+        warnings.append(f"{ONE_CLASS} in {where}; {do}")
+    return warnings
+
+
+def other_kinds(label: str, values: Sequence[Any]) -> list[str]:
+    """A warning of labels of another kind than the first one, which a service refuses; [] without
+    such.
+
+    Examples
+    --------
+    >>> print(*other_kinds("paid", [True, None, False, "true", 1]))
+    label paid: 2 of 4 labels are of another kind than the first one (True, then 'true'): they \
+would be dead letters; write them alike
+    """
+    names = [name_of(value) for value in values]
+    known = [name for name in names if isinstance(name, str | int)]
+    others = [name for name in known if type(name) is not type(known[0])]
+    if not others:
+        return []
+    are = "is" if len(others) == 1 else "are"
+    return [
+        f"label {label}: {len(others):,} of {counted(len(known), 'label')} {are} of another kind "
+        f"than the first one ({known[0]!r:.40}, then {others[0]!r:.40}): they would be dead "
+        "letters; write them alike"
+    ]
+
+
+def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:
+    """A warning of classes whose names differ only in case or spaces; [] without such."""
+    by_spelling: dict[str, set[str]] = {}
+    for value in values:
+        if isinstance(value, str):
+            by_spelling.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    same = next((sorted(names) for names in by_spelling.values() if len(names) > 1), None)
+    if same is None:
+        return []
+    return [
+        f"label {label}: {' and '.join(map(repr, same[:3]))} are different classes; if they mean "
+        "the same, spell them alike"
+    ]
+
+
+def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
+    """Raise the error for values that cannot be labels, with what to do."""
+    do = "name a field that holds classes"
+    if all(isinstance(v, float) for v in wrong):
+        do = RANGES
+    shown = repr(wrong[0])
+    shown = shown if len(shown) <= 40 else shown[:39] + "…"
+    return f"label {label!r}: expected text, integers or truth values, got {shown} in {where}; {do}"
+
+
+MIN_LEARNED = 5
+UNSURE = 0.5
+MIN_PROBABILITY = 0.7
+CORRECTED = "corrections = true  # the other label replaces the first one"
+# Name to what the observations are, and the lines of [input] and [features].
+FORMATS = {
+    "mail": (
+        "raw mails; in requests a mail is base64 in the field `mail`",
+        ['format = "mail"'],
+        [],
+    ),
+    "text": ("one text each", ['format = "text"'], []),
+    "json": (
+        "JSON with a field `text`",
+        ['id = "id"'],
+        ["[features]", 'text = "text"', ""],
+    ),
+}
+
+
+def spam_filter(name: str, what: str, rate: float, *, corrections: bool) -> str:
+    """The configuration.
+
+    Parameters
+    ----------
+    name
+        Of the service.
+    what
+        One of `FORMATS`.
+    rate
+        The largest share of ham that may be called spam.
+    corrections
+        Whether the model can replace a label by the other one.
+
+    Raises
+    ------
+    ConfigError
+        The format or the rate is not valid.
+
+    Examples
+    --------
+    >>> spam_filter("spam", "mail", 0.01, corrections=True).splitlines()[3]
+    'name = "spam"'
+    """
+    if what not in FORMATS:
+        raise ConfigError(
+            f"--spam: expected --format {', '.join(FORMATS)}, got {what!r}; give one of them"
+        )
+    try:
+        budget = Budget("spam", rate, MIN_LEARNED, UNSURE, MIN_PROBABILITY)
+    except ValueError as error:
+        raise ConfigError(f"--budget: {error}; give a share such as 0.01") from None
+    return "\n".join(_lines(name, what, budget, corrections=corrections))
+
+
+def _lines(name: str, what: str, budget: Budget, *, corrections: bool) -> list[str]:
+    about, keys, features = FORMATS[what]
+    topic = "mail" if what == "mail" else "messages"
+    shown = json.dumps(name)
+    return [
+        f"# Written by `headwater init --spam`: a filter of {topic}. Next: docs/howto/spam.md.",
+        "# Every key and the reason of its default: docs/config.md.",
+        "",
+        f"name = {shown}",
+        "",
+        "[input]",
+        f"transport = {json.dumps(f'sqlite:{name}.db')}",
+        f"observations = {json.dumps(f'{name}-{topic}')}  # {about}",
+        f"labels = {json.dumps(f'{name}-labels')}  # {{id, label}}: spam or ham",
+        *keys,
+        "",
+        *features,
+        "[labels]",
+        *([CORRECTED] if corrections else []),
+        'horizon = "30d"  # how late a label may come',
+        "",
+        "[model]",
+        'type = "spam"',
+        "max_classes = 2  # any other label than these two is refused",
+        "",
+        "[decision]",
+        "# The action is spam, ham, or none: unsure. At most this share of ham is called spam,",
+        f"# and nothing before {budget.needed:,} ham were learned. One whose words speak for spam",
+        "# and that may not be called so is unsure, and so is one without a known word.",
+        "# docs/budget.md",
+        f'max_false_positive_rate = {{label = "spam", rate = {budget.rate:g}, unsure = {UNSURE}, '
+        f"min_learned = {MIN_LEARNED}, min_probability = {MIN_PROBABILITY}}}",
+        "",
+        "[snapshots]",
+        f"directory = {json.dumps(f'{name}-snapshots')}",
+        "",
+        "[http]",
+        "port = 8321  # the live page, /metrics, and the requests; on this machine only",
+        "",
+        "[serve]",
+        'timeout = "10s"',
+        "# Elsewhere than on this machine requests need tokens:",
+        '# read_token = "${file:read-token}"',
+        '# write_token = "${file:write-token}"',
+        "",
+    ]

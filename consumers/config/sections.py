@@ -33,7 +33,7 @@ from consumers.config.units import (
     size_bytes,
 )
 from stream.data.schema import HEAVIEST
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 
 __all__ = [
     "DEAD_LETTER_RATIO",

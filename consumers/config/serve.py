@@ -1,15 +1,18 @@
-"""The section of what clients ask and write over HTTP."""
+"""Sections of what the service talks to: HTTP, telemetry and the schema registry."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, InstanceOf, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, model_validator
 
 from consumers.base.secrets import Secret
 from consumers.config.sections import Duration, Section
+from consumers.config.units import shown_url
 
-__all__ = ["ServeConfig"]
+__all__ = ["RegistryConfig", "ServeConfig", "TelemetryConfig"]
 
 SHORTEST_TOKEN = 16
 
@@ -93,5 +96,131 @@ class ServeConfig(Section):
         if self.read_token is not None and self.read_token == self.write_token:
             raise ValueError(
                 "expected a write_token other than read_token, got the same; make another one"
+            )
+        return self
+
+
+class TelemetryConfig(Section):
+    """Scores, metrics and the log."""
+
+    window: int = Field(
+        default=1000,
+        ge=1,
+        le=10_000,
+        description="Number of scored predictions in the window `last_1000`; the name of "
+        "the window follows it. Default 1000: the accuracy is known to within 3 points, and a "
+        "change shows soon. Each prediction takes at least 72 bytes of memory and snapshot. "
+        "If you change it, change queries that name `last_1000`; those of docker/ use "
+        "`last_.+`.",
+    )
+    max_classes: int = Field(
+        default=20,
+        ge=1,
+        le=256,
+        description="Number of labels with their own series; all others share `__other__`. "
+        "Default 20: a confusion matrix of 400 series, which Prometheus holds easily.",
+    )
+    challenger_confusion: bool = Field(
+        default=False,
+        description="Whether challengers have series of their confusion matrix too. Default "
+        "off, because their scores are enough to choose by, and each matrix can have 400 "
+        "series.",
+    )
+    log: Literal["text", "json"] = Field(
+        default="text",
+        description="Format of the log on stderr: `text` for people, `json` for log "
+        "collectors. Default `text`.",
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="The lowest level that is logged. Default `info`: starts, stops and "
+        "problems, but no line per record.",
+    )
+
+
+def _url(url: str) -> str:
+    each = r"(https?|mock)://[^\s,@]*"
+    if re.fullmatch(rf"{each}(,{each})*", url):
+        return url
+    raise ValueError(
+        "expected the registry as http://HOST:PORT or https://HOST:PORT without a login, several "
+        f"of them separated by commas, got {shown_url(url)!r}"
+    )
+
+
+def _path(value: object) -> object:
+    return Path(value) if isinstance(value, str) else value
+
+
+FilePath = Annotated[Path, BeforeValidator(_path)]
+
+
+class RegistryConfig(Section):
+    """The schema registry, for an `[input] format` with schemas. It speaks Confluent's API."""
+
+    url: Annotated[str, AfterValidator(_url)] | None = Field(
+        default=None,
+        description="The registry: `https://HOST:PORT`, or several of one cluster separated by "
+        "commas, which are asked in this order. Default none, because JSON has no schemas; the "
+        "other formats need it.",
+    )
+    username: str | None = Field(
+        default=None,
+        min_length=1,
+        description="User name for HTTP basic authentication, with `password`. Default none.",
+    )
+    password: InstanceOf[Secret] | None = Field(
+        default=None,
+        description="Its password, as `${env:NAME}` or `${file:PATH}`. Default none.",
+    )
+    token: InstanceOf[Secret] | None = Field(
+        default=None,
+        description="Bearer token instead of a login, as `${env:NAME}` or `${file:PATH}`. "
+        "Default none.",
+    )
+    ca: FilePath | None = Field(
+        default=None,
+        description="File in PEM with the authorities that may sign the registry's certificate. "
+        "Default none: those of the package certifi.",
+    )
+    certificate: FilePath | None = Field(
+        default=None,
+        description="File in PEM with the client's certificate, for a registry that asks for one. "
+        "Default none.",
+    )
+    key: FilePath | None = Field(
+        default=None,
+        description="File in PEM with its private key. Default none: it is in `certificate`.",
+    )
+    insecure: bool = Field(
+        default=False,
+        description="Whether a password or token may be sent without TLS. Default no, because "
+        "everybody on the way could read it.",
+    )
+    auto_register: bool = Field(
+        default=True,
+        description="Whether a start registers the schema of predictions. With `false` it must be "
+        "registered already (`headwater check` prints it). Default yes, as Confluent's "
+        "serializers do.",
+    )
+    timeout: Duration = Field(
+        default="10s",
+        description="How long one request may take. Default 10s. After it the request is repeated, "
+        "and the service waits.",
+    )
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("expected username and password, got one of them; give both")
+        if self.password is not None and self.token is not None:
+            raise ValueError("expected a password or a token, got both; remove one of them")
+        if self.key is not None and self.certificate is None:
+            raise ValueError("key needs certificate; give both")
+        secret = self.password is not None or self.token is not None
+        if secret and not self.insecure and "http://" in (self.url or ""):
+            raise ValueError(
+                "a password or token over http:// can be read on the way; use https://, or set "
+                "insecure = true"
             )
         return self

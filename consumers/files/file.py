@@ -1,20 +1,141 @@
 """One file: its name in messages, how it is opened, and what its bytes are after decompression.
 
 Rule: every fault of a file is one `ConfigError` that names the file.
+
+How files are compressed: one entry each, by the end of the name or the first bytes.
+
+Rule: a file that was cut is an error, never an early end.
 """
 
 from __future__ import annotations
 
+import bz2
+import io
+import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from consumers.base.errors import ConfigError
-from consumers.files.compression import Compression, by_content, by_suffix
 
-__all__ = ["File", "local_file", "shortened"]
+__all__ = [
+    "COMPRESSIONS",
+    "Compression",
+    "File",
+    "by_content",
+    "by_suffix",
+    "local_file",
+    "shortened",
+]
+
+CHUNK = 4096  # bytes that are decompressed at once: 4 KiB are at most 128 MiB of text, by zstd
+GZIP = 31  # of zlib: with the header and the checksum of gzip
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """One way to compress a file.
+
+    Parameters
+    ----------
+    name
+        Its name in messages.
+    suffix
+        The end of the name of such a file.
+    magic
+        Its first bytes.
+    frame
+        Makes the decompressor of a frame.
+    """
+
+    name: str
+    suffix: str
+    magic: bytes
+    frame: Callable[[], Any]
+
+    def open(self, file: BinaryIO) -> BinaryIO:
+        """The decompressed bytes of an open file; EOFError where it is cut or damaged."""
+        return cast(BinaryIO, io.BufferedReader(_Frames(file, self.frame), 1 << 17))
+
+
+def by_suffix(name: str) -> Compression | None:
+    """The compression that the end of a name in lower case means.
+
+    Examples
+    --------
+    >>> by_suffix("visits.csv.zst").name, by_suffix("visits.csv")
+    ('zstd', None)
+    """
+    return next((each for each in COMPRESSIONS if name.endswith(each.suffix)), None)
+
+
+def by_content(first: bytes) -> Compression | None:
+    """The compression of a file that begins with these bytes."""
+    return next((each for each in COMPRESSIONS if first.startswith(each.magic)), None)
+
+
+class _Frames(io.RawIOBase):
+    """Reads the frames of a file, one after the other. Zero bytes may follow a frame.
+
+    The readers of the libraries end silently where a file was cut, and take what follows a frame
+    for the end, also if it is a frame with a damaged begin.
+    """
+
+    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
+        self._file, self._new = file, new
+        self._frame: Any = None
+        self._out = memoryview(b"")
+        self._rest = b""
+        self._frames = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._out:
+            chunk = self._rest or self._file.read(CHUNK)
+            if not chunk:
+                if self._frame is not None or not self._frames:
+                    raise EOFError("it ends within a frame" if self._frames else "it is empty")
+                return 0
+            self._rest = b""
+            if self._frame is None and self._frames:
+                chunk = chunk.lstrip(b"\0")
+            if chunk:
+                self._decompress(chunk)
+        n = min(len(buffer), len(self._out))
+        buffer[:n], self._out = self._out[:n], self._out[n:]
+        return n
+
+    def _decompress(self, chunk: bytes) -> None:
+        if self._frame is None:
+            self._frame = self._new()
+            self._frames += 1
+        try:
+            self._out = memoryview(self._frame.decompress(chunk))
+        except Exception as error:  # each library has its own
+            why = " ".join(str(error).split()).removeprefix("zstd decompressor error: ")
+            raise EOFError(why) from None
+        if self._frame.eof:
+            self._rest, self._frame = self._frame.unused_data, None
+
+
+def _zstd() -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+COMPRESSIONS = (
+    Compression("gzip", ".gz", b"\x1f\x8b", partial(zlib.decompressobj, GZIP)),
+    Compression("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor),
+    Compression("xz", ".xz", b"\xfd7zXZ\0", lzma.LZMADecompressor),
+    Compression("zstd", ".zst", b"\x28\xb5\x2f\xfd", _zstd),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Options:
         line has them, even if it looks like data.
     decimal
         The decimal mark of the numbers of a CSV, or those of its columns; see
-        `consumers.files.marks`.
+        `consumers.files.dialect`.
 
     Raises
     ------

@@ -12,8 +12,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from consumers.base.errors import ConfigError
-from consumers.files.compression import COMPRESSIONS
-from consumers.files.file import File
+from consumers.files.file import COMPRESSIONS, File
 from consumers.files.format import Format
 
 __all__ = ["format_named", "format_of", "formats", "known_suffixes"]

@@ -1,21 +1,29 @@
-"""Files in the journal, such as an imported model: in parts, in records before the identity.
+"""Records before record 0: the parts of a model, and observations that wait for a label.
+
+Files in the journal, such as an imported model: in parts, in records before the identity.
 
 The statistics that shards exchange are files in parts too, in the mix topic.
 
 Rule: parts are bytes, not history. `consumers.journal.reader.entries` skips them, so nothing
 that reads the history sees them. The identity names each file by its hash, and without the identity
 they mean nothing: an import that was interrupted leaves parts that nobody reads.
+
+Records of a history that still wait for their counterpart when a service begins. Pure.
+
+An observation waits for its label, an early label for its observation. The journal holds the
+records themselves, because the inputs may have expired when a replay needs them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Outgoing, Partition
+from consumers.base.records import Batch, Outgoing, Partition, Record, ranges_of
 from consumers.journal.records import StoredFile
 from consumers.transports.protocol import Log
 
@@ -23,11 +31,14 @@ __all__ = [
     "MOST_BYTES",
     "PART_KEY",
     "ModelPart",
+    "batch_of",
+    "from_bytes",
     "has_parts",
     "joined_parts",
     "part_count",
     "parts_of",
     "stored",
+    "to_bytes",
 ]
 
 PART_BYTES = 256 * 1024  # in JSON 350 kB: a third of what a topic of Kafka takes by default
@@ -113,3 +124,35 @@ def joined_parts(
             f"{len(found)} of {file.parts} parts)"
         )
     return data
+
+
+_records = msgspec.msgpack.Decoder(list[Record])
+
+
+def to_bytes(records: Sequence[Record]) -> bytes:
+    """The records as the content of a file.
+
+    Examples
+    --------
+    >>> record = Record("mails", 0, 7, 1000, b"a", b"{}")
+    >>> from_bytes(to_bytes([record])) == [record]
+    True
+    """
+    return msgspec.msgpack.encode(records)
+
+
+def from_bytes(data: bytes) -> list[Record]:
+    """The inverse of `to_bytes`."""
+    return _records.decode(data)
+
+
+def batch_of(records: Sequence[Record]) -> Batch:
+    """The records, in their order, as one batch."""
+    partitions = sorted({Partition(r.topic, r.partition) for r in records})
+    places = {partition: i for i, partition in enumerate(partitions)}
+    source = np.array([places[Partition(r.topic, r.partition)] for r in records], dtype=np.int64)
+    offsets = np.array([r.offset for r in records], dtype=np.int64)
+    times = np.array([r.timestamp for r in records], dtype=np.int64)
+    keys, values = [r.key for r in records], [r.value for r in records]
+    ranges = ranges_of(partitions, source, offsets)
+    return Batch(partitions, source, offsets, times, keys, values, ranges)

@@ -11,13 +11,10 @@ import re
 from collections.abc import Iterator
 
 from consumers.mail import limits
-from consumers.mail.charsets import decoded
 from consumers.mail.links import link_of, urls_in, word_of
 from consumers.mail.markup import charset_in, read_markup
-from consumers.mail.parameters import parameter
 from consumers.mail.parts import MailPart
-from consumers.mail.transfer import enclosed_in
-from consumers.mail.values import words_decoded
+from consumers.mail.values import decoded, enclosed_in, parameter, words_decoded
 
 __all__ = ["Body"]
 

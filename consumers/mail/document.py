@@ -13,10 +13,9 @@ from typing import Any
 
 from consumers.mail import limits
 from consumers.mail.body import Body
-from consumers.mail.headers import address_of, received_words
-from consumers.mail.later import is_ignored
+from consumers.mail.fields import is_ignored
 from consumers.mail.parts import mail_parts
-from consumers.mail.sent import sent_words
+from consumers.mail.sent import address_of, received_words, sent_words
 from consumers.mail.values import text_of
 
 __all__ = ["mail_document"]
@@ -25,7 +24,7 @@ __all__ = ["mail_document"]
 def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
     """The document of a mail: a value of each of `fields.FIELDS`. O(bytes), up to the bounds.
 
-    `ignored`: headers that are no evidence, in addition to those of `later`.
+    `ignored`: headers that are no evidence, in addition to those of `LATER`.
 
     Examples
     --------

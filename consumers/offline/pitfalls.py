@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from consumers.base.counts import counted
 from consumers.base.fields import MISSING, field_of, is_missing
 from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
-from consumers.offline.renamed import renamed
-from consumers.offline.suspicious import known_later, names_or_dates
+from consumers.offline.suspicious import known_later, names_or_dates, renamed
 from stream.data.schema import Kind
 from stream.decision.risk import named
 

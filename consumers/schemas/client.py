@@ -22,10 +22,9 @@ import msgspec
 
 from consumers.base.errors import ConfigError, RecordError, RegistryError
 from consumers.base.secrets import masked
-from consumers.codecs.format import WireFormat
-from consumers.codecs.framing import shortened
+from consumers.codecs.format import WireFormat, shortened
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
-from consumers.config.registry import RegistryConfig
+from consumers.config.serve import RegistryConfig
 from consumers.config.units import duration_ms, shown_url
 
 __all__ = [

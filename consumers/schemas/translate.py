@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from consumers.base.errors import ConfigError, RecordError, RegistryError
-from consumers.codecs.format import Document, Writer
-from consumers.codecs.framing import FramedDocuments, framed, schema_id
+from consumers.codecs.format import Document, FramedDocuments, Writer, framed, schema_id
 from consumers.codecs.json_document import parse
 from consumers.codecs.raw import RawDocuments, reading
 from consumers.codecs.registry import wire_format

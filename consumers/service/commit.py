@@ -16,7 +16,7 @@ from consumers.codecs.account import NO_RECORDS, SeenRecords
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.registry import prediction_as_json
 from consumers.journal import records as journal
-from consumers.journal.ranges import tails
+from consumers.journal.reader import tails
 from consumers.journal.records import CommitRecord, LaterRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked

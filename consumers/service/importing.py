@@ -28,7 +28,7 @@ from consumers.journal.model_parts import MOST_BYTES, parts_of, stored
 from consumers.journal.records import History, IdentityRecord, ImportedModel, MovedFrom
 from consumers.schemas.translate import Translator
 from consumers.service.beginning import begin
-from consumers.service.first_start import check_first_start, traces
+from consumers.service.journal_end import check_first_start, traces
 from consumers.service.live import Sources
 from consumers.shard.assembly import shard_of
 from consumers.snapshots import model_file

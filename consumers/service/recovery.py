@@ -25,15 +25,14 @@ from consumers.base.errors import (
 from consumers.base.records import Partition
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
+from consumers.journal import model_parts
 from consumers.journal import records as journal
-from consumers.journal import waiting
 from consumers.journal.model_parts import joined_parts
 from consumers.journal.reader import Course, course
 from consumers.journal.records import CommitRecord, IdentityRecord, StoredFile, mark_of
 from consumers.service.beginning import begin
-from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
-from consumers.service.journal_end import check_end
+from consumers.service.journal_end import check_end, check_first_start, traces
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
@@ -42,10 +41,8 @@ from consumers.shard.shard import Shard
 from consumers.shard.spec import OutputShape
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
-from consumers.snapshots.key_files import KeyFiles
-from consumers.snapshots.keyed import give_keys, keyed_learner, saved_state
-from consumers.snapshots.locate import JournalOrigin, expired, locate
-from consumers.snapshots.origin import cpu, difference, versions
+from consumers.snapshots.key_files import KeyFiles, give_keys, keyed_learner, saved_state
+from consumers.snapshots.locate import JournalOrigin, cpu, difference, expired, locate, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 from stream.data.schema import Field, Schema
@@ -421,10 +418,10 @@ def _let_wait(
     history = origin.identity.history
     if history is None or history.waiting is None:
         return
-    records = waiting.from_bytes(_stored(config, origin, history.waiting, refused))
+    records = model_parts.from_bytes(_stored(config, origin, history.waiting, refused))
     # They fit the bounds together, but not each while the others come.
     other = _empty(config, origin.identity, found, shard.learner.to_state(), bounded=False)
-    let_wait(shard, other, waiting.batch_of(records), history.time or 0)
+    let_wait(shard, other, model_parts.batch_of(records), history.time or 0)
 
 
 def _stored(

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from consumers.base.errors import DivergedError, JournalLostError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition
 from consumers.journal.merge import Merge
-from consumers.journal.ranges import RangeCheck, tails
-from consumers.journal.reader import Course, entries, record_count
+from consumers.journal.reader import Course, RangeCheck, entries, record_count, tails
 from consumers.journal.records import (
     CommitRecord,
     IdentityRecord,

@@ -62,8 +62,7 @@ from consumers.service.warm_up import wait_for_kernels, with_kernels
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView, Subscriber
 from consumers.snapshots.format import SnapshotInfo
-from consumers.snapshots.key_files import KeyFiles
-from consumers.snapshots.keyed import saved_state
+from consumers.snapshots.key_files import KeyFiles, saved_state
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.added import AddedFacts
 from consumers.telemetry.event_logger import EventLogger

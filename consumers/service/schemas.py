@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from consumers.base.errors import RegistryError
 from consumers.base.records import Batch
-from consumers.codecs.framing import schema_ids
+from consumers.codecs.format import schema_ids
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.config import Config

@@ -30,7 +30,7 @@ from stream.decision import FalsePositiveBudget
 from stream.decision.budget import column, decisions
 from stream.join.labels import AcceptedLabels
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = ["SHARE", "Answerer", "ModelCopies", "ModelCopy", "ReadRecords", "copied"]
 

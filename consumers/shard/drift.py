@@ -12,7 +12,7 @@ from consumers.shard.views import LATEST, DriftAlarm, DriftView, MonitorView
 from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.drift import DriftRule
-from stream.drift.monitor import Alarm
+from stream.drift.watch import Alarm
 from stream.errors import SchemaError
 from stream.evaluate.progressive import Progressive
 from stream.join.events import Integers

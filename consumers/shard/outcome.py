@@ -37,7 +37,7 @@ from stream.decision import Decisions
 from stream.decision.budget import decisions
 from stream.errors import Reason
 from stream.evaluate.progressive import Result
-from stream.join.correction_rate import LABELS_PER_CORRECTION, MOST_CORRECTIONS
+from stream.join.label_delay import LABELS_PER_CORRECTION, MOST_CORRECTIONS
 
 __all__ = ["BadRecord", "EarlyLabel", "Outcome", "event_headers", "refusal"]
 

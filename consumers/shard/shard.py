@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from consumers.base.cells import chosen
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
-from consumers.codecs.columns import ColumnRecords
+from consumers.codecs.columns import ColumnRecords, in_order
 from consumers.codecs.json import DecodedObservations
-from consumers.codecs.order import in_order
 from consumers.codecs.raw import faults, faults_of
 from consumers.codecs.schemas import SchemaBook
 from consumers.shard.answer import ModelCopy, copied

@@ -10,19 +10,17 @@ from typing import Any, cast
 
 import msgspec
 
-from consumers.codecs.changes import ChangeEvents
-from consumers.codecs.format import Document
-from consumers.codecs.framing import FramedDocuments
+from consumers.codecs.format import Document, FramedDocuments
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.mail_field import MailField
-from consumers.codecs.raw import JsonDocuments, RawDocuments, reading, refused
+from consumers.codecs.raw import ChangeEvents, JsonDocuments, RawDocuments, reading, refused
 from consumers.codecs.registry import wire_format
 from consumers.codecs.rows import ByRow
 from consumers.codecs.schemas import SchemaBook
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
-from consumers.mail.later import ignored_in
+from consumers.mail.fields import ignored_in
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision, Budget
 from stream.drift import DriftRule

@@ -13,6 +13,11 @@ names:
 
 A row is replaced by a newer one of the same key only if no kept snapshot needs it. A shard that
 starts without rows makes a new file; files that no snapshot names are removed.
+
+A shard whose model keeps its keys on disk: `[model] keys_on_disk`.
+
+Rule: only the process that owns a shard has keys on disk. All others read the rows of a snapshot,
+and have all keys in memory, which changes no result.
 """
 
 from __future__ import annotations
@@ -30,10 +35,13 @@ from uuid import uuid4
 
 from consumers.base.errors import TransportError
 from consumers.base.failpoints import reach
+from consumers.shard.shard import Shard
 from consumers.snapshots.places import make_directory
+from stream.data.state import State
 from stream.errors import StateError
+from stream.keyed import PerKeyNB
 
-__all__ = ["KeyFiles", "KeyReader"]
+__all__ = ["KeyFiles", "KeyReader", "give_keys", "keyed_learner", "saved_state", "stored_point"]
 
 LAYOUT = 1
 APPLICATION = 0x68776B79  # "hwky" in the header of the file
@@ -417,3 +425,51 @@ def _verified(db: sqlite3.Connection, point: Mapping[str, Any]) -> Iterator[tupl
         yield key, row
     if (keys, f"{digest:016x}") != (point["keys"], point["digest"]):
         raise StateError("the file of its keys is damaged: rows are missing or were changed")
+
+
+def keyed_learner(shard: Shard) -> PerKeyNB | None:
+    """The learner of [model], if its keys are on disk or may be."""
+    learner = shard.learner
+    return learner if isinstance(learner, PerKeyNB) and learner.keys_on_disk else None
+
+
+def give_keys(shard: Shard, keys: KeyFiles | None, directory: Path | None) -> None:
+    """Let a shard keep its keys in files, if this process owns it, or read those of snapshots.
+
+    Parameters
+    ----------
+    keys
+        The files of the owner; None for others.
+    directory
+        Where the snapshots are; None: none is read.
+    """
+    learner = keyed_learner(shard)
+    if learner is None:
+        return
+    if keys is not None:
+        learner.keep_in(keys)
+    elif directory is not None:
+        learner.read_from(KeyReader(directory))
+
+
+def saved_state(shard: Shard) -> State:
+    """The state of a shard for a snapshot. Keys on disk are committed, and stay there.
+
+    Raises
+    ------
+    TransportError
+        The file of keys cannot be written.
+    """
+    learner = keyed_learner(shard)
+    if learner is None:
+        return shard.to_state()
+    with learner.rows_in_store():
+        return shard.to_state()
+
+
+def stored_point(state: State) -> dict[str, Any] | None:
+    """The file of keys and the version that the state of a shard names; None: it has all keys."""
+    found: Any = state.header
+    for part in ("machine", "learner", "inner", "keys", "stored", "point"):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else None

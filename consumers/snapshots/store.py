@@ -27,8 +27,7 @@ from consumers.snapshots.format import (
     parts_of,
     peek,
 )
-from consumers.snapshots.key_files import KeyReader
-from consumers.snapshots.keyed import stored_point
+from consumers.snapshots.key_files import KeyReader, stored_point
 from consumers.snapshots.places import Directory, Place, Remote
 from stream.data.state import State
 from stream.errors import StateError

@@ -3,6 +3,11 @@
 It runs in its own thread and handles no signals. It sees only a registry and a `Health`, both of
 immutable values, so no request can change or delay a learner. Each route has a row in the table of
 `consumers.web.routes`, and each request is checked by it before its handler is called.
+
+The response of `/metrics`: its formats, and the share of a processor that it may take.
+
+Rule: a client chooses one of a few formats and names nothing. Whatever it sends, the number of
+responses in memory and the processor time have a bound.
 """
 
 from __future__ import annotations
@@ -10,12 +15,14 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http import client
 
 import msgspec
 import uvicorn
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.applications import Starlette
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -26,16 +33,67 @@ from starlette.routing import Route
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
 from consumers.web.access import Access
-from consumers.web.connections import Connections, places
-from consumers.web.exposition import Exposition
 from consumers.web.gate import Gated
-from consumers.web.limits import HEAD_BYTES, Front, Limited
+from consumers.web.limits import HEAD_BYTES, Connections, Front, Limited, places
 from consumers.web.page import Handler, Page, PageCollector
 from consumers.web.refusal import RefusedError, UnmatchedError, as_text
 from consumers.web.routes import ROUTES, UNMATCHED
 from consumers.web.status_feed import StatusFeed
 
-__all__ = ["Server", "application", "plain_application"]
+__all__ = ["Exposition", "Server", "application", "plain_application"]
+
+# Share of a processor that all formats together can take, at any rate of requests: a response that
+# took 6 ms to compute is reused for 0.6 s.
+SHARE = 0.01
+_OPENMETRICS = "application/openmetrics-text"
+_TEXT = choose_encoder("")
+# By version. A prometheus_client that does not support a version chooses another format for it.
+_OPEN = {v: choose_encoder(f"{_OPENMETRICS}; version={v}") for v in ("1.0.0", "2.0.0")}
+
+
+class Exposition:
+    """The metrics of a registry in the format that a client accepts.
+
+    Examples
+    --------
+    >>> Exposition(CollectorRegistry()).respond("application/openmetrics-text; version=junk")
+    ('text/plain; version=0.0.4; charset=utf-8', b'')
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._kept: dict[str, tuple[float, bytes]] = {}  # content type -> reused until, response
+        self._paid = 0.0  # when the share has paid for all computed responses
+
+    def respond(self, accept: str) -> tuple[str, bytes]:
+        """Content type and body for an `Accept` header.
+
+        A response is reused until the share has paid for it and for all before it. So at most one
+        response per format is unpaid, and an eager client of one format does not keep the client of
+        another from new values.
+        """
+        encode, content_type = _format(accept)
+        until, body = self._kept.get(content_type, (0.0, b""))
+        if time.monotonic() >= until:
+            began = time.thread_time()
+            body = encode(self._registry)
+            cost = time.thread_time() - began
+            self._paid = max(self._paid, time.monotonic()) + cost / SHARE
+            self._kept[content_type] = (self._paid, body)
+        return content_type, body
+
+
+def _format(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """The first OpenMetrics version of the header that is supported; otherwise text."""
+    for accepted in accept.split(","):
+        kind, *parameters = (part.strip() for part in accepted.split(";"))
+        if kind.lower() == _OPENMETRICS:
+            versions = (p.removeprefix("version=") for p in parameters if p.startswith("version="))
+            found = _OPEN.get(next(versions, "1.0.0"))
+            if found is not None:
+                return found
+    return _TEXT
+
 
 STOP_SECONDS = 5.0
 ASK_SECONDS = 1.0  # timeout of the question to the server that has the port

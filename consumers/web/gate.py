@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from consumers.web import limits
-from consumers.web.connections import Connection, Connections, source_of
-from consumers.web.limits import Limited
+from consumers.web.limits import Connection, Connections, Limited, source_of
 
 if TYPE_CHECKING:
     import ssl

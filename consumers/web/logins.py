@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from consumers.web.connections import Connection
+from consumers.web.limits import Connection
 from consumers.web.refusal import CLOSES, RefusedError
 
 __all__ = ["Logins"]

@@ -30,8 +30,8 @@ from consumers.shard.views import LATEST, PublishedPrediction
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.spec import ProcessFacts, family
-from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
+from consumers.web.limits import places
 from consumers.web.status import (
     PERCENT,
     decoded,

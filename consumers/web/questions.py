@@ -19,7 +19,7 @@ from consumers.shard.views import PublishedPrediction
 
 if TYPE_CHECKING:
     from consumers.shard.shard import Shard
-    from stream.learner.explain import Explanation
+    from stream.learner.predictions import Explanation
 
 __all__ = ["Answer", "Questions"]
 

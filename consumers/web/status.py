@@ -66,7 +66,7 @@ from stream.evaluate.quality import QualityView
 from stream.evaluate.table import SCORES
 from stream.join.label_delay import DELAY_BOUNDS_MS
 from stream.join.reporters import ReportersView
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = [
     "CLASSES",

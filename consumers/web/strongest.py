@@ -18,8 +18,8 @@ from consumers.shard.answer import ModelCopy
 from consumers.shard.views import PublishedPrediction
 from consumers.web.status_feed import StatusFeed
 from stream.decision.risk import named
+from stream.linear.explained import StrongFeature, strongest, views_of
 from stream.linear.spam import SpamScorer
-from stream.linear.strongest import StrongFeature, strongest, views_of
 
 __all__ = ["EVERY_SECONDS", "FeatureLists", "StrongestFeatures", "features_of"]
 

@@ -2,13 +2,11 @@
 
 from stream.bayes.bernoulli import BernoulliNB
 from stream.bayes.categorical import CategoricalNB
-from stream.bayes.complement import ComplementNB
 from stream.bayes.gaussian import GaussianNB
 from stream.bayes.gaussian_bayes import GaussianBayes
 from stream.bayes.joint import CategoricalBayes
-from stream.bayes.mixed import MixedNB
-from stream.bayes.mixed_bayes import MixedBayes
-from stream.bayes.multinomial import MultinomialNB
+from stream.bayes.mixed import MixedBayes, MixedNB
+from stream.bayes.multinomial import ComplementNB, MultinomialNB
 from stream.bayes.poisson import PoissonNB
 
 __all__ = [

@@ -17,8 +17,7 @@ from stream.bayes.classifier import (
     finite,
     left_after,
 )
-from stream.bayes.part import Line, Part, Steps, UnlearnAmount
-from stream.bayes.sums import SumsPart, given
+from stream.bayes.part import Line, Part, Steps, SumsPart, UnlearnAmount, given
 from stream.bayes.token_sets import TokenSetPart
 from stream.data.block import Block, Floats, Rows
 from stream.data.columns import admit
@@ -27,7 +26,7 @@ from stream.data.rows import conflicts
 from stream.data.schema import Dictionary, Kind, Label
 from stream.errors import InvalidRecordError, NotSupportedError
 from stream.learner.additive import LOWEST
-from stream.learner.explain import LinearView
+from stream.learner.predictions import LinearView
 from stream.learner.registry import Facts, registered
 
 __all__ = ["BernoulliNB", "BernoulliPart"]

@@ -15,16 +15,17 @@ from stream.bayes.categories import (
     Categories,
     CategoryClassifier,
     Domains,
+    Shares,
     check_domains,
+    check_estimate,
 )
 from stream.bayes.classifier import check_priors, left_after
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.columns import columns_for
 from stream.data.parameters import check_half_life
 from stream.data.schema import Label, Schema
 from stream.data.state import Saved, State
-from stream.data.tables import columns_for
 from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]

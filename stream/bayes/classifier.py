@@ -35,7 +35,7 @@ from stream.errors import (
 from stream.kernel._kernels import LARGEST_UNIT
 from stream.learner.additive import Additive, apart
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import PRIOR, LinearView
+from stream.learner.predictions import PRIOR, LinearView
 from stream.text.bags import named_buckets
 
 __all__ = ["BayesClassifier", "check_priors", "finite", "left_after"]

@@ -31,10 +31,9 @@ from stream.bayes.moments import (
 )
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
-from stream.data.columns import MAX_FEATURES, admit, find, named, restored
+from stream.data.columns import MAX_FEATURES, admit, find, named, restored, rows_for
 from stream.data.schema import LARGEST, Dictionary, Schema
 from stream.data.state import Saved, State
-from stream.data.tables import rows_for
 from stream.errors import NotSupportedError
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]

@@ -15,7 +15,7 @@ from stream.data.block import Floats
 from stream.data.parameters import check_half_life
 from stream.data.schema import LARGEST, Kind, Label, number, plain_label
 from stream.errors import NotSupportedError, SchemaError
-from stream.learner.explain import LinearView
+from stream.learner.predictions import LinearView
 from stream.learner.registry import Facts, registered
 
 __all__ = ["GaussianBayes"]

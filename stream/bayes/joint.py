@@ -17,16 +17,17 @@ from stream.bayes.categories import (
     Categories,
     CategoryClassifier,
     Domains,
+    Shares,
     check_domains,
+    check_estimate,
 )
 from stream.bayes.classifier import check_priors, left_after
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.columns import columns_for
 from stream.data.parameters import check_half_life, whole
 from stream.data.schema import PER_NAME, Label, Schema
 from stream.data.state import Rules, Saved, State
-from stream.data.tables import columns_for
 from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalBayes", "JointPart"]

@@ -17,15 +17,14 @@ from stream.bayes.classifier import (
     finite,
     left_after,
 )
-from stream.bayes.part import Line, Part, Steps, UnlearnAmount
-from stream.bayes.sums import SumsPart, given
+from stream.bayes.part import Line, Part, Steps, SumsPart, UnlearnAmount, given
 from stream.data.block import Block, Floats, Rows
 from stream.data.columns import admit, amounts
 from stream.data.parameters import check_half_life, number
 from stream.data.schema import Kind, Label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError
-from stream.learner.explain import LinearView
+from stream.learner.predictions import LinearView
 from stream.learner.registry import Facts, registered
 
 __all__ = ["PoissonNB", "PoissonPart"]

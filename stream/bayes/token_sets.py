@@ -12,12 +12,12 @@ from stream.bayes._kernels import token_sets as kernels
 from stream.bayes._kernels.multinomial import count_unknown
 from stream.bayes._kernels.token_sets import TokenSets
 from stream.bayes.classifier import left_after
-from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
+from stream.bayes.tokens import Fields, present_in, text_fields
 from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.columns import columns_for, grown, rows_for
 from stream.data.schema import Schema
 from stream.data.state import Saved, State
-from stream.data.tables import columns_for, grown, rows_for
 from stream.learner.additive import LOWEST
 from stream.text import BUCKETS, LEARNED_BUCKETS, bucket
 from stream.text.bags import hashed_bags, hashed_texts, named_buckets, without_numbers

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stream.checks import (
-    algebra,
-    explanations,
-    poison,
-    purity,
-    rejection,
-    restoration,
-    splits,
-    weights,
-)
-from stream.checks.claims import Law
+from stream.checks import algebra, explanations, rejection, restoration, splits
+from stream.checks.streams import Law
 from stream.data.parameters import shown
 from stream.errors import SchemaError
 from stream.learner.base import Learner
 
 __all__ = ["Law", "check_laws", "yield_laws"]
 
-FAMILIES = (splits, rejection, poison, purity, restoration, weights, algebra, explanations)
+FAMILIES = (splits, rejection, restoration, algebra, explanations)
 
 
 def yield_laws(learner: Learner) -> Iterator[Law]:

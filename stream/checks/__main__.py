@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from stream.checks import FAMILIES
-from stream.checks.claims import Law
+from stream.checks.streams import Law
 from stream.learner.base import Learner
 from stream.learner.registry import learners
 

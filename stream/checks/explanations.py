@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from math import exp, inf, isclose, isfinite, log, nan
 from typing import Any
 
-from stream.checks.claims import Law, claim, refuses
-from stream.checks.streams import Records, records
+from stream.checks.streams import Law, Records, claim, records, refuses
 from stream.errors import NotLearnedError, NotSupportedError
 from stream.learner.base import Learner
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = ["LAWS"]
 

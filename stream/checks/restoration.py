@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from stream.checks.claims import Law, claim, refuses
-from stream.checks.streams import delayed, records, run_blocks
+from stream.checks.streams import Law, claim, delayed, records, refuses, run_blocks
 from stream.data.state import State
 from stream.errors import StateError
 from stream.learner.base import Learner

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stream.checks.claims import Law, claim
-from stream.checks.streams import delayed, records, run_blocks, run_one_by_one
+from stream.checks.streams import Law, claim, delayed, records, run_blocks, run_one_by_one
 from stream.data.block import Block, Rows
 from stream.learner.base import Learner
 

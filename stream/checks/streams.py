@@ -1,6 +1,8 @@
 """Generated records and steps for the laws: seeded, small, and more difficult than real ones.
 
 They have numbers, texts, gaps, late features and classes, weights, and late labels.
+
+A broken law raises AssertionError with one sentence, even under `python -O`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ from stream.data.schema import Label
 from stream.errors import InvalidRecordError
 from stream.learner.base import Learner
 
-__all__ = ["Records", "Step", "block_of", "delayed", "records", "run_blocks", "run_one_by_one"]
+__all__ = [
+    "Law",
+    "Records",
+    "Step",
+    "block_of",
+    "claim",
+    "delayed",
+    "records",
+    "refuses",
+    "run_blocks",
+    "run_one_by_one",
+]
 
 WORDS = ("rain", "sun", "wind", "snow", "fog", "hail")
 CLASSES = ("first", "second", "third")
@@ -161,3 +174,21 @@ def run_one_by_one(
         if op != PREDICT:
             learner.learn_one(data.xs[row], data.ys[row], data.ws[row])
     return out
+
+
+Law = Callable[[Learner], None]
+
+
+def claim(holds: bool, sentence: str) -> None:
+    """Raise AssertionError with `sentence` unless it holds."""
+    if not holds:
+        raise AssertionError(sentence)
+
+
+def refuses(error: type[Exception], call: Callable[[], object], sentence: str) -> None:
+    """Raise AssertionError with `sentence` unless `call` raises `error`."""
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(sentence)

@@ -24,8 +24,7 @@ from stream.errors import SchemaError, StateError
 from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
-from stream.join.columns import EventFeed
-from stream.join.events import Events
+from stream.join.events import EventFeed, Events
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner
 from stream.learner.predictions import connected

@@ -19,10 +19,9 @@ from stream.evaluate.executed import ExplanationSettings
 from stream.evaluate.pending import PendingRows
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
-from stream.join.plan import Correction, Plan
-from stream.join.steps import RowChanges, StepColumns
+from stream.join.plan import Correction, Plan, RowChanges, StepColumns
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = ["Shadow", "ShadowPredictions", "ShadowSteps"]
 

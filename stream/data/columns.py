@@ -1,4 +1,12 @@
-"""Map the numeric columns of a block to the columns of a part's state."""
+"""Names of numeric columns, and tables that grow.
+
+Map the numeric columns of a block to the columns of a part's state.
+
+Tables with spare room for classes, so that a new class seldom copies a table.
+
+Rule: spare room is filled with zeros, and no result depends on its size. There is room for at most
+`most` classes, which a limit of bytes may have set.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,17 @@ from stream.data.schema import Dictionary
 from stream.data.state import State, count_in
 from stream.errors import StateError
 
-__all__ = ["MAX_FEATURES", "admit", "find", "named", "restored"]
+__all__ = [
+    "MAX_FEATURES",
+    "admit",
+    "columns_for",
+    "find",
+    "grown",
+    "named",
+    "padded",
+    "restored",
+    "rows_for",
+]
 
 MAX_FEATURES = 65536
 
@@ -97,3 +115,44 @@ def _ordered(column: NDArray[np.int64]) -> Columns:
     source = np.argsort(column, kind="stable")
     source = source[np.searchsorted(column[source], 0) :]
     return source, column[source]
+
+
+def grown(needed: int, have: int, most: int) -> int:
+    """The new room if `needed` is asked for: at least twice the old one, if it has to grow."""
+    return have if needed <= have else max(needed, min(2 * have, most))
+
+
+def columns_for(a: NDArray[Any], rows: int, classes: int, most: int) -> NDArray[Any]:
+    """`a`, or a copy with at least this many rows and with columns for these classes."""
+    return padded(a, (max(rows, a.shape[0]), grown(classes, a.shape[1], most)))
+
+
+def rows_for(a: NDArray[Any], shape: tuple[int, ...], most: int) -> NDArray[Any]:
+    """`a` padded with zeros to this shape: the first rows of a table that may have more.
+
+    Nothing is copied if only rows are added and the table that `a` is a view of has room.
+    """
+    if a.shape == shape:
+        return a
+    room: object = a.base  # bytes, if the array was unpickled
+    if (
+        isinstance(room, np.ndarray)
+        and room.shape[1:] == shape[1:]
+        and room.dtype == a.dtype
+        and room.ctypes.data == a.ctypes.data
+        and room.shape[0] >= shape[0] >= a.shape[0]
+    ):
+        return room[: shape[0]]
+    rows = grown(shape[0], a.shape[0], most) if a.shape[1:] == shape[1:] else shape[0]
+    out = np.zeros((rows, *shape[1:]), dtype=a.dtype)
+    out[tuple(slice(0, k) for k in a.shape)] = a
+    return out[: shape[0]]
+
+
+def padded(a: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """`a`, or a copy of this shape with zeros where `a` has nothing."""
+    if a.shape == shape:
+        return a
+    out = np.zeros(shape, dtype=a.dtype)
+    out[tuple(map(slice, a.shape))] = a
+    return out

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from stream.lazy import lazy
 
 if TYPE_CHECKING:
-    from stream.drift.adwin import ADWIN
-    from stream.drift.detectors import RiverDetector, build
+    from stream.drift.detectors import ADWIN, RiverDetector, build
     from stream.drift.parameters import DETECTORS
     from stream.drift.rule import DriftRule, MonitorRule
     from stream.drift.watch import DriftWatch
@@ -16,8 +15,7 @@ __all__ = ["ADWIN", "DETECTORS", "DriftRule", "DriftWatch", "MonitorRule", "Rive
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "stream.drift.adwin": ("ADWIN",),
-        "stream.drift.detectors": ("RiverDetector", "build"),
+        "stream.drift.detectors": ("ADWIN", "RiverDetector", "build"),
         "stream.drift.parameters": ("DETECTORS",),
         "stream.drift.rule": ("DriftRule", "MonitorRule"),
         "stream.drift.watch": ("DriftWatch",),

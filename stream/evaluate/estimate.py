@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.data.block import LEARN, Floats
 from stream.data.state import Saved, State
 from stream.evaluate.pending import LabelledPredictions
-from stream.join.steps import RowChanges
+from stream.join.plan import RowChanges
 from stream.learner.base import Predictions
 
 __all__ = ["LAST", "AccuracyEstimate", "EstimateView"]

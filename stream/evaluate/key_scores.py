@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import PREDICT, Floats
+from stream.data.columns import grown, padded
 from stream.data.state import FINITE, Rules, Saved, State, pack, texts
-from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.pending import LabelledPredictions

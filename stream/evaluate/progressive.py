@@ -24,14 +24,21 @@ from stream.data.state import State
 from stream.decision import BayesDecision, Budget, FalsePositiveBudget, OverallRisk
 from stream.decision.budget import Verdicts, column
 from stream.decision.risk import named
-from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
-from stream.drift.watch import DriftWatch
+from stream.drift.watch import Alarm, DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import against, judge, object_to, within
 from stream.evaluate.estimate import AccuracyEstimate
-from stream.evaluate.executed import BlockContext, ExplanationSettings, executed, run_explained
+from stream.evaluate.executed import (
+    BlockContext,
+    ExplanationSettings,
+    against,
+    executed,
+    judge,
+    object_to,
+    run_explained,
+    within,
+)
 from stream.evaluate.key_scores import KeyScores, key_field
 from stream.evaluate.offline import (
     Checkpoint,
@@ -46,11 +53,9 @@ from stream.evaluate.pending import LabelledPredictions, PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.evaluate.verification import Timed
-from stream.join.columns import EventFeed
-from stream.join.events import Events, check
+from stream.join.events import EventFeed, Events, check
 from stream.join.join import LabelJoin
-from stream.join.plan import Correction, Plan
-from stream.join.steps import RowChanges
+from stream.join.plan import Correction, Plan, RowChanges
 from stream.learner.base import Learner, Predictions
 from stream.learner.predictions import connected
 

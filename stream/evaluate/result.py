@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from stream.data.schema import Dictionary, Label
 from stream.decision.budget import Verdicts
-from stream.drift.monitor import Alarm
+from stream.drift.watch import Alarm
 from stream.errors import Reason
 from stream.join.plan import Refused
 from stream.learner.base import Predictions
-from stream.learner.explain import Explanation
-from stream.learner.predictions import connected
+from stream.learner.predictions import Explanation, connected
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]
 

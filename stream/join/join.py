@@ -49,14 +49,17 @@ from stream.join._kernels.planning import (
     UNLABELLED,
     VOID,
 )
-from stream.join.columns import EventFeed
-from stream.join.correction_rate import MOST_CORRECTIONS, is_over_rate, repaid_after
-from stream.join.events import Events
-from stream.join.label_delay import DELAY_BOUNDS_MS, LabelDelays
-from stream.join.plan import Correction, Plan, Refused
-from stream.join.silence import Silence
+from stream.join.events import EventFeed, Events
+from stream.join.label_delay import (
+    DELAY_BOUNDS_MS,
+    MOST_CORRECTIONS,
+    LabelDelays,
+    Silence,
+    is_over_rate,
+    repaid_after,
+)
+from stream.join.plan import Correction, Plan, Refused, StepArrays
 from stream.join.state import JoinState
-from stream.join.steps import StepArrays
 from stream.join.table import EARLY as EARLY_LABEL
 from stream.join.table import SETTLED as SETTLED_ID
 from stream.join.table import WAITING as WAITING_ROW

@@ -1,18 +1,41 @@
-"""Label delay: how many predictions got their label, and how late in stream time.
+"""Labels that come late, too often, or never.
+
+Label delay: how many predictions got their label, and how late in stream time.
 
 Rule: whole numbers only, so that any split of the stream gives the same counts. All counts are in
 the state of the join, so that they continue after a restart.
+
+The rule of silence, as a value for the configuration and the journal.
+
+How many corrections are accepted: `MOST_CORRECTIONS` at once, then one for each eight labels.
+
+Rule: whole numbers only, counted in labels and not in seconds, so that any split of the stream and
+every replay accepts the same ones. The state is one number: how many labels must have been learned
+for all corrections at once to be accepted again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from stream.data.schema import Label
 from stream.errors import StateError
 
-__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "REPORTED", "SELDOM", "LabelDelays"]
+__all__ = [
+    "ARRIVED",
+    "DELAY_BOUNDS_MS",
+    "LABELS_PER_CORRECTION",
+    "MOST_CORRECTIONS",
+    "OUTCOMES",
+    "REPORTED",
+    "SELDOM",
+    "LabelDelays",
+    "Silence",
+    "is_over_rate",
+    "repaid_after",
+]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -137,3 +160,47 @@ class LabelDelays:
             raise StateError(f"expected {len(self.delays)} label delays, got {len(delays)}")
         self.delays = delays
         self.delay_ms, self.unlabelled = header["delay_ms"], header["unlabelled"]
+
+
+class Silence(NamedTuple):
+    """What it means that nobody labels an observation.
+
+    Parameters
+    ----------
+    label
+        The label that is learned then.
+    after
+        Milliseconds of stream time in which somebody could have labelled it.
+    scored
+        Whether the prediction is scored against that label.
+    frequency
+        The label frequency: the share of the observations of all other classes that are labelled.
+        It corrects the probabilities, see `stream.decision.risk`.
+    """
+
+    label: Label
+    after: int
+    scored: bool = False
+    frequency: float = 1.0
+
+
+MOST_CORRECTIONS = 1_000  # with `auto` about a second
+LABELS_PER_CORRECTION = 8  # people correct fewer labels
+
+
+def is_over_rate(repaid_at: int, labels: int, most: int = MOST_CORRECTIONS) -> bool:
+    """Whether one more correction is too many, after so many learned labels.
+
+    Examples
+    --------
+    >>> is_over_rate(repaid_at=0, labels=0, most=1)
+    False
+    >>> is_over_rate(repaid_at=8, labels=7, most=1), is_over_rate(repaid_at=8, labels=8, most=1)
+    (True, False)
+    """
+    return repaid_after(repaid_at, labels) - labels > LABELS_PER_CORRECTION * most
+
+
+def repaid_after(repaid_at: int, labels: int) -> int:
+    """`repaid_at` after one more correction."""
+    return max(repaid_at, labels) + LABELS_PER_CORRECTION

@@ -50,7 +50,7 @@ class ReportedJoin(LabelJoin):
 
     Examples
     --------
-    >>> from stream.join.columns import EventFeed
+    >>> from stream.join.events import EventFeed
     >>> from stream.join.events import Events
     >>> from stream.join.reporters import ReporterRules
     >>> join = ReportedJoin(ReporterRules(), corrections=True)

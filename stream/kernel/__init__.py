@@ -1,6 +1,6 @@
 """Kernels: the decorators, and the kernels that several rooms share."""
 
-from stream.kernel.errors import CompilationWarning
+from stream.errors import CompilationWarning
 from stream.kernel.tiers import called, inlined, intrinsic, kernel
 
 __all__ = ["CompilationWarning", "called", "inlined", "intrinsic", "kernel"]

@@ -30,8 +30,8 @@ from numba.core.typing import make_concrete_template
 from numba.core.typing.templates import make_intrinsic_template
 from numba.extending import intrinsic
 
+from stream.errors import CompilationWarning
 from stream.kernel.bundled import bundle_of
-from stream.kernel.errors import CompilationWarning
 from stream.kernel.kept import KeptFiles
 
 __all__ = ["cache_folder", "callee", "machine_code", "warn_once", "written"]

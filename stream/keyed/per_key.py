@@ -24,7 +24,7 @@ from stream.keyed.residents import KeyRows, KeyStore, Residents, all_in_memory
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
 from stream.learner.additive import Additive
 from stream.learner.base import Predictions
-from stream.learner.explain import PRIOR, Explanation
+from stream.learner.predictions import PRIOR, Explanation
 from stream.learner.registry import Facts, registered
 
 __all__ = ["PerKeyNB"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Floats
+from stream.data.columns import grown, padded
 from stream.data.state import FINITE, Rules, Saved, State, count_in
-from stream.data.tables import grown, padded
 from stream.keyed._kernels import slots as kernels
 from stream.keyed._kernels.slots import Entries, Slots, Strengths
 

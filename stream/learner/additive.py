@@ -14,7 +14,7 @@ from stream.data.rows import Rows
 from stream.data.schema import Label
 from stream.errors import NotLearnedError
 from stream.learner.base import Learner
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 
 __all__ = ["LOWEST", "Additive", "apart"]
 

@@ -30,10 +30,9 @@ from stream.errors import (
 )
 from stream.kernel.interrupts import uninterrupted
 from stream.kernel.tiers import MANY, machine_first
-from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.many import Many
-from stream.learner.predictions import Predictions, connected
+from stream.learner.predictions import Explanation, LinearView, Predictions, connected
 from stream.learner.turns import Turns
 
 __all__ = ["WARM", "Learner", "Predictions"]

@@ -14,7 +14,7 @@ from stream.data.block import Rows
 from stream.data.schema import Dictionary, Label
 from stream.data.state import State
 from stream.learner.base import Learner
-from stream.learner.explain import Explanation, LinearView
+from stream.learner.predictions import Explanation, LinearView
 
 __all__ = ["Wrapper"]
 

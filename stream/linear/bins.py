@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.columns import MAX_FEATURES
+from stream.data.columns import MAX_FEATURES, grown, padded
 from stream.data.state import FINITE, Rules, Saved, State
-from stream.data.tables import grown, padded
 from stream.errors import StateError
 from stream.linear._kernels import crossed as kernels
 from stream.linear._kernels.crossed import Bins

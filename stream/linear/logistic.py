@@ -17,7 +17,7 @@ from stream.data.schema import BUCKETS, Dictionary, Label, Schema
 from stream.data.state import State
 from stream.errors import NotSupportedError, SchemaError
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import PRIOR, Explanation, LinearView
+from stream.learner.predictions import PRIOR, Explanation, LinearView
 from stream.learner.registry import Facts, registered
 from stream.linear import bins, weights
 from stream.linear._kernels import logistic as kernels

@@ -20,17 +20,14 @@ from stream.data.state import State
 from stream.errors import NotLearnedError, SchemaError
 from stream.kernel.interrupts import uninterrupted
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import Explanation
+from stream.learner.predictions import Explanation
 from stream.learner.registry import Facts, registered
 from stream.linear import evidence as tables
 from stream.linear._kernels import evidence as kernels
 from stream.linear._kernels import explained, progress
-from stream.linear.evidence import FEWEST, MOST
-from stream.linear.explained import ExplainedSteps
+from stream.linear.evidence import FEWEST, MOST, WordCount, counted_words
+from stream.linear.explained import VIEW_NAMES, ExplainedSteps, ShowsEvidence
 from stream.linear.logistic import NOT_APPLICABLE
-from stream.linear.shown import ShowsEvidence
-from stream.linear.strongest import VIEW_NAMES
-from stream.linear.word_counts import WordCount, counted_words
 from stream.text.features import (
     MOST_CHARACTERS,
     VIEWS,

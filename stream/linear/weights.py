@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Floats
+from stream.data.columns import columns_for, grown
 from stream.data.schema import BUCKETS
 from stream.data.state import Saved, State
-from stream.data.tables import columns_for, grown
 from stream.kernel._kernels import LARGEST_UNIT
 from stream.linear._kernels.logistic import Linear
 from stream.text import LEARNED_BUCKETS

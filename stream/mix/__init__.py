@@ -1,6 +1,8 @@
 """One model over many shards: each learns its own records and predicts with what all learned."""
 
-from stream.mix.learners import (
+from stream.mix.mixed import (
+    MixedLearner,
+    byte_parts,
     mix,
     mixing,
     mixing_parts,
@@ -9,7 +11,6 @@ from stream.mix.learners import (
     unmixed,
     unmixed_fingerprint,
 )
-from stream.mix.mixed import MixedLearner, byte_parts
 
 __all__ = [
     "MixedLearner",

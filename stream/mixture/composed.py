@@ -37,7 +37,7 @@ from stream.errors import (
     StateError,
 )
 from stream.learner.base import Learner
-from stream.learner.explain import PRIOR, Explanation
+from stream.learner.predictions import PRIOR, Explanation
 from stream.learner.registry import learners
 from stream.mixture._kernels import noted as kernels
 from stream.mixture.guesses import NAMED

@@ -1,15 +1,15 @@
 """Text as counts of hashed tokens. The same text has the same buckets on every machine."""
 
 from stream.data.schema import BUCKETS
-from stream.text.hashing import (
+from stream.text.bags import (
     LEARNED_BUCKETS,
     MAX_TOKENS,
     HashedTexts,
     bucket,
     encode,
     encode_many,
+    tokens,
 )
-from stream.text.tokens import tokens
 
 __all__ = [
     "BUCKETS",

@@ -16,8 +16,7 @@ from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
-from consumers.snapshots.key_files import KeyFiles
-from consumers.snapshots.keyed import stored_point
+from consumers.snapshots.key_files import KeyFiles, stored_point
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from stream import PerKeyNB

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from consumers.api.api import Api
-from consumers.api.problems import ProblemError
+from consumers.api.bodies import ProblemError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.transports import open_log

@@ -26,7 +26,7 @@ from consumers.base.health import Health
 from consumers.config import parse
 from consumers.web.access import Access
 from consumers.web.app import application
-from consumers.web.connections import Connection
+from consumers.web.limits import Connection
 from consumers.web.page import Page
 from consumers.web.routes import NEEDS, ROUTES
 from consumers.web.web_config import WebConfig

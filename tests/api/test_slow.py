@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from consumers.api import bodies
-from consumers.api.problems import ProblemError
+from consumers.api.bodies import ProblemError
 from consumers.web import limits
 from tests.waiting import PATIENCE, until
 from tests.web.living import Living, living

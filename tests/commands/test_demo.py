@@ -32,7 +32,7 @@ from consumers.shard.models import build
 from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView
-from stream.evaluate.river_loop import PlainScores
+from stream.evaluate.verifier import PlainScores
 from tests.calling import call
 from tests.commands.ports import other_port
 from tests.waiting import PATIENCE

@@ -11,8 +11,8 @@ from consumers.base.extras import install
 from consumers.cli import main
 from consumers.codecs import registry
 from consumers.config import load
-from consumers.config.spam import FORMATS
-from consumers.mail.versions import MODULES
+from consumers.config.propose import FORMATS
+from consumers.mail.fields import MODULES
 from headwater.cli import COMMANDS
 from tests.commands.ports import other_port
 

@@ -15,7 +15,7 @@ from consumers.cli import main
 from consumers.config import parse
 from consumers.files.format import Options
 from consumers.files.source import read_records
-from consumers.mail import versions as installed
+from consumers.mail import fields as installed
 from consumers.mail.document import mail_document
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard

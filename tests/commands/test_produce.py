@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from consumers.base.records import RECORD_BYTES, Outgoing, Partition, Record, record_bytes
 from consumers.cli import main
-from consumers.commands.chunks import send
+from consumers.commands.wire import send
 from consumers.offline.feed import due_seconds
 from consumers.transports import open_log
 from consumers.transports.memory.log import MemoryLog

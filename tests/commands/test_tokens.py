@@ -11,7 +11,7 @@ import pytest
 
 from consumers.base.records import Outgoing
 from consumers.cli import main
-from consumers.timetravel import newest
+from consumers.timetravel import moment
 from consumers.transports import open_log
 from stream import SpamScorer
 
@@ -120,7 +120,7 @@ def test_names_need_a_bounded_memory(
     service: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Larger records leave room for fewer."""
-    monkeypatch.setattr(newest, "MOST_BYTES", 2_000)
+    monkeypatch.setattr(moment, "MOST_BYTES", 2_000)
 
     assert 0 < shown(capsys, service)["observations"] < 20
 

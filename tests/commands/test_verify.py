@@ -12,7 +12,7 @@ from river import datasets
 from consumers.cli import main
 from consumers.commands import meter
 from stream import GaussianNB
-from stream.evaluate.river_loop import PlainScores
+from stream.evaluate.verifier import PlainScores
 
 RECORDS = 300
 GAUSSIAN = '"GaussianNB"'

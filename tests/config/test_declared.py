@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.config.declared.avro import DEEPEST, avro_fields
 from consumers.config.declared.fields import Declared, given, without_label
-from consumers.config.declared.json_schema import json_schema_fields
+from consumers.config.declared.schemas import DEEPEST, avro_fields, json_schema_fields
 
 
 def kinds(declared: list[Declared]) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.base.errors import ConfigError
 from consumers.config import infer, schema_of
-from consumers.config.labels import check_labels
+from consumers.config.propose import check_labels
 from consumers.config.sample import likely_ids
 
 random = Random(7)

@@ -15,8 +15,7 @@ from river import datasets
 
 from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
-from consumers.config.decision import FalsePositiveRateConfig
-from consumers.config.drift import DetectorConfig
+from consumers.config.decision import DetectorConfig, FalsePositiveRateConfig
 from consumers.shard.shard import Shard
 from consumers.shard.spec import OutputShape, ShardSpec
 from consumers.transports.protocol import Log

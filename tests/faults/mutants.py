@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay compares its records with those that were consumed",
-        "consumers/journal/ranges.py",
+        "consumers/journal/reader.py",
         "            if count != r.count or crc != r.crc32:\n",
         "            if False:\n",
         (f"{RECOVERED}::test_input_that_has_changed_since_stops_the_replay",),
@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "a start does not begin empty after an import that was interrupted",
-        "consumers/service/first_start.py",
+        "consumers/service/journal_end.py",
         "if not importing and there and",
         "if importing and there and",
         (f"{IMPORTING}::test_interrupted_import_is_repeated",),
@@ -548,7 +548,7 @@ MUTANTS = (
     ),
     Mutant(
         "models of splits are merged in the order of the splits",
-        "consumers/backfill/fold.py",
+        "consumers/backfill/fit.py",
         "left, right = (neighbour, model) if place % 2 else (model, neighbour)",
         "left, right = neighbour, model",
         (f"{BACKFILL}/test_fold.py::test_any_order_of_arrival_gives_the_same_tree",),
@@ -583,7 +583,7 @@ MUTANTS = (
     ),
     Mutant(
         "a shard gives on only what it has learned itself",
-        "stream/mix/learners.py",
+        "stream/mix/mixed.py",
         "return State.join({str(i): part.learner.to_state() for i, part in parts})",
         "return State.join({str(i): part.predictor.to_state() for i, part in parts})",
         (f"{MIX}::test_what_was_mixed_in_is_not_given_on",),

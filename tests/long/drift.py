@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from stream import MixedNB
 from stream.drift import DETECTORS, MonitorRule, build
-from stream.drift.monitor import Monitor
+from stream.drift.watch import Monitor
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 

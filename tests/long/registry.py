@@ -28,8 +28,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 
+from consumers.codecs.format import framed
 from consumers.codecs.formats import protobuf
-from consumers.codecs.framing import framed
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from consumers.schemas.client import subject_of

@@ -6,7 +6,7 @@ import random
 import sys
 from collections import Counter
 
-from consumers.codecs.framing import framed
+from consumers.codecs.format import framed
 from consumers.codecs.registry import wire_format
 from tests.consumers.codecs.test_wire_formats import (
     PROTO,

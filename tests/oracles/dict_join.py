@@ -17,13 +17,11 @@ import numpy as np
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Dictionary, Label, text_bytes
-from stream.join.columns import EventFeed
-from stream.join.correction_rate import MOST_CORRECTIONS, is_over_rate, repaid_after
+from stream.join.events import EventFeed
 from stream.join.join import DAY_MS, EARLY_SHARE, UNBOUNDED, same
-from stream.join.label_delay import LabelDelays
+from stream.join.label_delay import MOST_CORRECTIONS, LabelDelays, is_over_rate, repaid_after
 from stream.join.labels import AcceptedLabels
-from stream.join.plan import Correction, Refused
-from stream.join.steps import RowChanges, StepColumns
+from stream.join.plan import Correction, Refused, RowChanges, StepColumns
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
 __all__ = ["DictJoin"]

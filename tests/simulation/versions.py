@@ -22,8 +22,8 @@ from consumers.journal import reader, records
 from consumers.journal.records import CommitRecord
 from consumers.service import recovery, runner
 from consumers.shard.shard import Shard
-from consumers.snapshots import origin
-from consumers.snapshots.keyed import saved_state
+from consumers.snapshots import locate
+from consumers.snapshots.key_files import saved_state
 from stream.data.state import State
 from tests.simulation.weather import DiedError, StuckError
 from tests.simulation.world import Told, World
@@ -37,7 +37,7 @@ Changes = dict[tuple[Any, str], Any]  # what a name of a module or class stands 
 SCALED = "of_the_next_version"  # an array that marks a state whose variances are twice as large
 
 _encode, _decode, _load = records.encode, records.decode, Shard.load_state
-_versions = origin.versions
+_versions = locate.versions
 
 
 def _with_field(entry: Any) -> bytes:
@@ -81,7 +81,7 @@ NEXT: dict[str, Changes] = {
         (reader, "decode"): lambda value: _decode(value.replace(*KINDS[::-1])),
     },
     "state": {
-        (origin, "versions"): _named,
+        (locate, "versions"): _named,
         (recovery, "versions"): _named,
         (recovery, "saved_state"): _saved,
         (runner, "saved_state"): _saved,

@@ -13,8 +13,7 @@ import pytest
 
 import consumers
 from consumers.service.runner import _report
-from consumers.telemetry.log import REPEATS, Lines, configure
-from consumers.telemetry.repeats import ALL_AT_ONCE, AT_ONCE, KINDS, Repeats
+from consumers.telemetry.log import ALL_AT_ONCE, AT_ONCE, KINDS, REPEATS, Lines, Repeats, configure
 
 
 def line(text: str, *args: object, level: int = logging.WARNING) -> logging.LogRecord:

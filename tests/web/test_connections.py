@@ -19,11 +19,10 @@ from prometheus_client.registry import CollectorRegistry
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from consumers.base.health import Health
-from consumers.web import connections, page
+from consumers.web import limits, page
 from consumers.web.access import Access
 from consumers.web.app import Server, application
-from consumers.web.connections import Connection, Connections
-from consumers.web.limits import HEAD_BYTES, Limited
+from consumers.web.limits import HEAD_BYTES, Connection, Connections, Limited
 from consumers.web.web_config import WebConfig
 from tests.seed import seeds
 from tests.waiting import PATIENCE, until
@@ -124,7 +123,7 @@ def _peer(each: socket.socket) -> object:
 
 def test_newcomer_is_answered_when_all_places_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 idle connections locked out `/healthz`: the oldest of those that send nothing goes."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     with serving() as running, ExitStack() as held:
         idle = [held.enter_context(running.connect()) for _ in range(8)]
         newcomers = [held.enter_context(running.connect()) for _ in range(3)]
@@ -140,7 +139,7 @@ def test_newcomer_is_answered_when_all_places_are_taken(monkeypatch: pytest.Monk
 
 def test_who_opens_many_pays_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """One connection of another address stays, though it is older than all of the crowd's."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     with serving() as running, ExitStack() as held:
         quiet = held.enter_context(running.connect("127.0.0.2"))
         until(lambda: answered(quiet) == 200)
@@ -153,7 +152,7 @@ def test_who_opens_many_pays_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_live_pages_keep_their_places_and_leave_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten places five may be live pages; a crowd does not take those."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 10)
     request = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with serving() as running, ExitStack() as held:
         pages = [held.enter_context(running.connect()) for _ in range(6)]
@@ -177,7 +176,7 @@ def test_tls_connections_are_limited_before_their_handshake(
 
     But for one now and then, whose handshake fails twice.
     """
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     config, trusting = secure
     gc.collect()
     gc.disable()
@@ -302,9 +301,9 @@ def test_places_are_a_quarter_of_the_files_that_may_be_open(
 ) -> None:
     """The rest is for the log, snapshots and what else the service opens."""
     found = []
-    for soft in (1024, 160, 20, 1_000_000, connections.resource.RLIM_INFINITY):
-        monkeypatch.setattr(connections.resource, "getrlimit", lambda _, soft=soft: (soft, soft))
-        found.append(connections.places())
+    for soft in (1024, 160, 20, 1_000_000, limits.resource.RLIM_INFINITY):
+        monkeypatch.setattr(limits.resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        found.append(limits.places())
 
     assert found == [256, 40, 8, 256, 256]
 

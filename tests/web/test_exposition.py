@@ -15,9 +15,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.applications import Starlette
 
 from consumers.base.health import Health
-from consumers.web import exposition
-from consumers.web.app import application
-from consumers.web.exposition import SHARE, Exposition
+from consumers.web import app as apps
+from consumers.web.app import SHARE, Exposition, application
 from tests.seed import share
 
 OPEN = "application/openmetrics-text"
@@ -96,7 +95,7 @@ def test_accept_headers_choose_among_three_responses(accepts: list[str]) -> None
     registry.register(dear := Dear())
     dear.made = 0  # registration asks for its names
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exposition, "time", dear.clocks())
+        patch.setattr(apps, "time", dear.clocks())
         app = application(registry, lambda: Health("live"))
         answers = {asyncio.run(respond(app, accept)) for accept in accepts}
 
@@ -135,7 +134,7 @@ def test_all_formats_share_one_budget(pauses: list[float], accepts: list[str]) -
     registry.register(dear := Dear())
     dear.now = dear.used = 0.0  # registration asks for its names
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exposition, "time", dear.clocks())
+        patch.setattr(apps, "time", dear.clocks())
         asked = Exposition(registry)
         made: dict[str, float] = {}
         for turn in range(600):

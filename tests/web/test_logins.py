@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example
 
 from consumers.web import logins
-from consumers.web.connections import Connection
+from consumers.web.limits import Connection
 from consumers.web.logins import LoginQueue
 from tests.seed import seeds
 

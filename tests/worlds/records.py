@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from consumers.base.records import Outgoing
-from consumers.codecs.framing import framed
+from consumers.codecs.format import framed
 from consumers.schemas.translate import Translator
 from consumers.transports.placement import partition_of
 from tests.consumers.feeds import BAD_LABELS, GARBAGE, NOW

@@ -18,11 +18,9 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.codecs.arrow.plain import PlainColumns
-from consumers.codecs.arrow.sizes import size_of, stream_of
+from consumers.codecs.arrow.sizes import size_of, stream_of, volume
 from consumers.codecs.arrow.values import UnreadableTypeError, column_values, plain_type
-from consumers.codecs.arrow.volume import volume
-from consumers.codecs.format import Document
-from consumers.codecs.framing import shortened
+from consumers.codecs.format import Document, shortened
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.json_document import check_size
 from consumers.codecs.rows import MessageRows

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.codecs.arrow.volume import byte_lengths
+from consumers.codecs.arrow.sizes import byte_lengths
 from consumers.codecs.json_document import LARGEST_RECORD, LONGEST_ID
 from stream.data import schema as kinds
 from stream.data.block import Rows

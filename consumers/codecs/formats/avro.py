@@ -18,9 +18,8 @@ from typing import Any
 from uuid import UUID
 
 from consumers.base.errors import RecordError
-from consumers.codecs.avro_bounds import Counter, shape_of
-from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer
-from consumers.codecs.framing import guarded, shortened
+from consumers.codecs.bounds import Counter, shape_of
+from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer, guarded, shortened
 from consumers.codecs.json_document import DEEPEST, too_deep
 from consumers.codecs.predictions import from_records, to_records
 from consumers.codecs.schemas import StoredSchema

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from consumers.base.errors import RecordError
-from consumers.codecs.format import Document, Reader, WireFormat, Writer
-from consumers.codecs.framing import guarded, shortened
+from consumers.codecs.format import Document, Reader, WireFormat, Writer, guarded, shortened
 from consumers.codecs.json_document import DEEPEST, parse, too_deep
 from consumers.codecs.schemas import StoredSchema
 

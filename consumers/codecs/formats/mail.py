@@ -13,8 +13,7 @@ from typing import Any
 from consumers.codecs.format import Document, Reader, WireFormat, Writer
 from consumers.codecs.schemas import StoredSchema
 from consumers.mail.envelope import mail_key
-from consumers.mail.fields import FIELDS
-from consumers.mail.versions import MODULES, versions
+from consumers.mail.fields import FIELDS, MODULES, versions
 
 __all__ = ["FORMAT"]
 

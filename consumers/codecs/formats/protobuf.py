@@ -19,13 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from consumers.base.errors import RecordError, RegistryError
-from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer
-from consumers.codecs.framing import guarded, shortened
+from consumers.codecs.bounds import MessageCounter, read_varint, signed
+from consumers.codecs.format import Check, Document, Reader, WireFormat, Writer, guarded, shortened
 from consumers.codecs.predictions import from_records, to_records
-from consumers.codecs.protobuf_bounds import MessageCounter
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.codecs.values import json_value
-from consumers.codecs.varint import read_varint, signed
 
 __all__ = ["FORMAT", "file_of"]
 

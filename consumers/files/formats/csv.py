@@ -26,7 +26,15 @@ from consumers.files.cells import (
     is_number,
     values_of,
 )
-from consumers.files.dialect import LONGEST_CELL, Dialect, guessed_dialect, named_sep, rows_of
+from consumers.files.dialect import (
+    LONGEST_CELL,
+    Dialect,
+    decided,
+    guessed_dialect,
+    named_sep,
+    question,
+    rows_of,
+)
 from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
 from consumers.files.file import File, shortened
 from consumers.files.format import (
@@ -38,7 +46,6 @@ from consumers.files.format import (
     Wanted,
     as_records,
 )
-from consumers.files.marks import decided, question
 
 if TYPE_CHECKING:
     from _csv import Reader

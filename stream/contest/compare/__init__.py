@@ -4,9 +4,9 @@ from stream.contest.compare.paired import (
     LEVEL,
     Comparison,
     ComparisonView,
+    RecentScores,
     brier,
     compile_comparison,
 )
-from stream.contest.compare.recent_scores import RecentScores
 
 __all__ = ["LEVEL", "Comparison", "ComparisonView", "RecentScores", "brier", "compile_comparison"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.backfill.fold import Fold
+from consumers.backfill.fit import Fold
 from consumers.base.errors import ConfigError
 from stream import GaussianNB, Learner
 

@@ -22,7 +22,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorS
 from consumers.base.errors import RecordError
 from consumers.codecs.arrow.messages import ArrowMessages, message_of
 from consumers.codecs.encoded import encoded
-from consumers.codecs.framing import FramedDocuments, framed
+from consumers.codecs.format import FramedDocuments, framed
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook, StoredSchema

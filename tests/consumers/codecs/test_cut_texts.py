@@ -9,9 +9,9 @@ import pytest
 
 from consumers.api.bodies import records_of
 from consumers.base.errors import RecordError
-from consumers.codecs.changes import ChangeEvents
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import parse, uncut
+from consumers.codecs.raw import ChangeEvents
 from consumers.offline.feed import timed
 from headwater.records import prepare_observations
 from stream.data.schema import Schema

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.codecs.columns import in_order
 from consumers.codecs.json import DecodedLabels, DecodedObservations
-from consumers.codecs.order import in_order
 from stream.data.block import Rows
 from stream.data.schema import Schema
 from stream.data.sequences import CodedColumn, TextColumn

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from consumers.base.errors import RecordError
-from consumers.codecs import avro_bounds, protobuf_bounds, values
-from consumers.codecs.format import WireFormat
+from consumers.codecs import bounds, values
+from consumers.codecs.format import WireFormat, framed
 from consumers.codecs.formats import protobuf
-from consumers.codecs.framing import framed
 from consumers.codecs.registry import wire_format
 from tests.consumers.codecs.test_wire_formats import documents, outcome, stored
 
@@ -131,8 +130,8 @@ def test_record_whose_length_bounds_its_values_is_not_counted(
     """Counting 260 KB value by value in Python took longer than decoding them."""
     wire = wire_format(name)
     decode = documents(wire, stored(wire, text))
-    monkeypatch.setattr(avro_bounds, "_Walk", None)
-    monkeypatch.setattr(protobuf_bounds, "_count", None)
+    monkeypatch.setattr(bounds, "_Walk", None)
+    monkeypatch.setattr(bounds, "_count", None)
 
     assert isinstance(outcome(decode, framed(5, payload)), dict)
 
@@ -185,14 +184,14 @@ def test_values_of_a_protobuf_record_are_those_that_are_decoded(monkeypatch) -> 
 
 def test_protobuf_messages_are_counted_where_there_may_be_too_many(monkeypatch) -> None:
     """The twin: all payloads are counted value by value. Their tags may be longer than needed."""
-    monkeypatch.setattr(protobuf_bounds, "MOST_VALUES", 40)
+    monkeypatch.setattr(bounds, "MOST_VALUES", 40)
     monkeypatch.setattr(values, "MOST_VALUES", 40)
     wire, rng = wire_format("protobuf"), random.Random(3)
     fields = "repeated N a = 3; repeated N b = 500; repeated group G = 20 { repeated N c = 9; "
     fields += _ints(8) + " }"
     text = f'syntax = "proto2"; message M {{ {fields} }} message N {{ {_ints(9)} }}'
     file = protobuf.file_of(stored(wire, text))
-    counter = protobuf_bounds.MessageCounter(file)
+    counter = bounds.MessageCounter(file)
     begins = [b"\x1a", b"\x9a\0", b"\x9a\x80\0", b"\xa2\x1f", b"\xa2\x9f\0"]
     pieces = [
         *(each + b"\0" for each in begins),
@@ -206,7 +205,7 @@ def test_protobuf_messages_are_counted_where_there_may_be_too_many(monkeypatch) 
         payload = b"".join(rng.choices(pieces, k=rng.randrange(12)))
         found = [
             _reason(partial(counter, "M", payload, 0)),
-            _reason(partial(protobuf_bounds._count, payload, 0, counter._types["M"])),
+            _reason(partial(bounds._count, payload, 0, counter._types["M"])),
         ]
         assert found[0] == found[1], payload
         seen[bool(found[0])] += 1
@@ -226,8 +225,8 @@ def _has_exactly(monkeypatch, wire: WireFormat, schema, payload: bytes, counted:
     decode = documents(wire, schema)
     assert isinstance(outcome(decode, framed(5, payload)), dict)
     with monkeypatch.context() as patched:
-        patched.setattr(avro_bounds, "MOST_VALUES", -(2**30))
-        patched.setattr(protobuf_bounds, "MOST_VALUES", -(2**30))
+        patched.setattr(bounds, "MOST_VALUES", -(2**30))
+        patched.setattr(bounds, "MOST_VALUES", -(2**30))
         for most in (counted, counted - 1):
             patched.setattr(values, "MOST_VALUES", most - len(payload))
             refused = isinstance(outcome(decode, framed(5, payload)), RecordError)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from consumers.base.errors import RecordError
-from consumers.codecs.format import WireFormat
-from consumers.codecs.framing import FramedDocuments, framed, schema_ids
+from consumers.codecs.format import FramedDocuments, WireFormat, framed, schema_ids
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import LARGEST_RECORD
 from consumers.codecs.registry import prediction_as_json, prediction_writer, wire_format

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from consumers.codecs.framing import framed
+from consumers.codecs.format import framed
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from tests.consumers.codecs.test_wire_formats import AVRO_TYPES, PROTO, documents, stored

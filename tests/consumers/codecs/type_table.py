@@ -27,8 +27,8 @@ from fastavro import parse_schema, schemaless_writer
 from consumers.base.errors import ConfigError, RecordError
 from consumers.codecs.arrow.messages import ArrowMessages
 from consumers.codecs.encoded import encoded
+from consumers.codecs.format import FramedDocuments, framed
 from consumers.codecs.formats.protobuf import file_of
-from consumers.codecs.framing import FramedDocuments, framed
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook, StoredSchema

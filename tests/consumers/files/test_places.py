@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
-from consumers.files.compression import COMPRESSIONS, Compression
+from consumers.files.file import COMPRESSIONS, Compression
 from consumers.files.format import Options
 from consumers.files.places import PLACES
 from consumers.files.source import FileSource, read_records

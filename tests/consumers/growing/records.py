@@ -8,10 +8,9 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from consumers.api.bodies import records_of
-from consumers.api.problems import ProblemError
+from consumers.api.bodies import ProblemError, records_of
 from consumers.base.errors import RecordError
-from consumers.codecs.framing import framed
+from consumers.codecs.format import framed
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.json_document import parse
 from consumers.codecs.registry import wire_format

@@ -13,7 +13,7 @@ from consumers.base.errors import JournalFormatError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
-from consumers.journal.ranges import RangeCheck
+from consumers.journal.reader import RangeCheck
 from consumers.journal.records import CommitRecord, IdentityRecord, Range, entry_of
 from tests.oracles.merge import merge_heads
 from tests.seed import seeds

@@ -11,7 +11,7 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord
-from consumers.service.first_start import traces
+from consumers.service.journal_end import traces
 from consumers.service.recovery import inputs_of
 from consumers.service.runner import Runner
 from consumers.snapshots.locate import locate

@@ -31,7 +31,7 @@ from consumers.journal.records import (
 )
 from consumers.service import recovery
 from consumers.shard.spec import OutputShape
-from consumers.snapshots.origin import versions
+from consumers.snapshots.locate import versions
 from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing
 

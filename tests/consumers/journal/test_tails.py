@@ -7,7 +7,7 @@ import random
 from consumers.base.records import Fetched, FetchedColumns, Partition
 from consumers.journal import records as journal
 from consumers.journal.checksum import checksum
-from consumers.journal.ranges import TAIL_BYTES, TAIL_RECORDS, tails
+from consumers.journal.reader import TAIL_BYTES, TAIL_RECORDS, tails
 from tests.consumers.feeds import NOW, batch
 from tests.seed import seeds
 

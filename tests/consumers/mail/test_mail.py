@@ -13,13 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumers.mail import limits
-from consumers.mail.charsets import decoded
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import bare, fields_of, mail_key
 from consumers.mail.fields import FIELDS
-from consumers.mail.headers import address_of
 from consumers.mail.links import link_of, urls_in
 from consumers.mail.markup import read_markup
+from consumers.mail.sent import address_of
+from consumers.mail.values import decoded
 from tests.consumers.mail.made import damaged, hostile_markup, mail, mails
 from tests.long.foreign_mails import differences
 from tests.seed import seeds

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
 from consumers.mail import limits
-from consumers.mail.headers import address_of, received_words
 from consumers.mail.links import domain_of, word_of
 from consumers.mail.markup import Markup, read_markup
 from consumers.mail.parts import mail_parts
+from consumers.mail.sent import address_of, received_words
 from tests.consumers.mail.made import hostile_markup, page
 from tests.seed import seeds
 

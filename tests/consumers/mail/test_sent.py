@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from consumers.mail import limits
 from consumers.mail.document import mail_document
-from consumers.mail.headers import address_of
-from consumers.mail.sent import sent_words
+from consumers.mail.sent import address_of, sent_words
 
 NEW = "from a.org by mx.b.org; Tue, 24 Nov 2026 10:00:00 +0000"
 NAMES = (

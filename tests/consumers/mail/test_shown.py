@@ -9,8 +9,8 @@ import pytest
 
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import LARGEST, bare, mail_key
+from consumers.mail.hiding import declared, rules_of
 from consumers.mail.lighter import lighter
-from consumers.mail.styles import declared, rules_of
 
 SPAM = "cheap pills, buy now at http://evil.example/x"
 RUSSIAN = "Быстрые деньги без проверок, кредит наличными сегодня"
@@ -327,7 +327,7 @@ def test_hidden_elements_in_hidden_ones_are_read_once() -> None:
 
 def test_simple_declarations_are_those_of_tinycss2() -> None:
     """A split at semicolons reads them as fast, and only where both read the same."""
-    from consumers.mail.styles import _parsed
+    from consumers.mail.hiding import _parsed
 
     for style in (
         "display:none", "color:#FFF !important;;", "font:0/0 a; margin:0 auto;color:", ";:;",

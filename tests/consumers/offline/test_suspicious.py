@@ -10,8 +10,7 @@ import pytest
 
 from consumers.config.sample import infer
 from consumers.offline.pitfalls import pitfalls
-from consumers.offline.renamed import renamed
-from consumers.offline.suspicious import names_or_dates
+from consumers.offline.suspicious import names_or_dates, renamed
 
 N = 600
 

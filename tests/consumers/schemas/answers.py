@@ -17,10 +17,10 @@ import msgspec
 from confluent_kafka.schema_registry._sync import schema_registry_client
 
 from consumers.base.errors import RecordError, RegistryError
-from consumers.codecs.framing import FramedDocuments, framed
+from consumers.codecs.format import FramedDocuments, framed
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import LARGEST_SCHEMA, SchemaBook, StoredSchema
-from consumers.config.registry import RegistryConfig
+from consumers.config.serve import RegistryConfig
 from consumers.schemas.client import SchemaRegistry
 from tests.consumers.schemas.registered import SCHEMAS
 

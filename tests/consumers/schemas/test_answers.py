@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from consumers.base.errors import RegistryError
+from consumers.codecs.format import shortened
 from consumers.codecs.formats import protobuf
-from consumers.codecs.framing import shortened
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from tests.consumers.schemas.answers import Case, Session, answers, encoded, registry_of, wrong_with

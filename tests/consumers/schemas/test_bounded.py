@@ -13,7 +13,7 @@ import pytest
 
 from consumers.base.errors import RegistryError
 from consumers.codecs.registry import wire_format
-from consumers.config.registry import RegistryConfig
+from consumers.config.serve import RegistryConfig
 from consumers.schemas.client import LARGEST_ANSWER, RequestBound, SchemaRegistry
 from tests.waiting import PATIENCE
 

@@ -15,12 +15,12 @@ import pytest
 
 from consumers.base.errors import RegistryError
 from consumers.cli import main
-from consumers.codecs.framing import framed, schema_id
+from consumers.codecs.format import framed, schema_id
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
 from consumers.commands.run import served
 from consumers.config import load
-from consumers.config.registry import RegistryConfig
+from consumers.config.serve import RegistryConfig
 from consumers.schemas.client import SchemaRegistry, subject_of
 from consumers.schemas.translate import NEWEST_SECONDS, Translator
 from consumers.service.runner import Runner

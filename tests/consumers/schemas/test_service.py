@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from consumers.base.errors import ConfigError, RegistryError
-from consumers.codecs.framing import framed, schema_id
+from consumers.codecs.format import framed, schema_id
 from consumers.codecs.registry import wire_format
 from consumers.journal import records as journal
 from consumers.journal.records import SchemasRecord

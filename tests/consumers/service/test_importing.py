@@ -19,7 +19,7 @@ from consumers.service.replay import replay
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.store import open_store
-from consumers.timetravel.export import exported
+from consumers.timetravel.moment import exported
 from consumers.timetravel.relearn import learned_again
 from consumers.transports import open_log
 from stream import Learner

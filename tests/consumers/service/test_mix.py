@@ -28,7 +28,7 @@ from consumers.shard.views import MixView, Peer
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import learned
 from consumers.snapshots.store import open_store
-from consumers.timetravel.export import exported
+from consumers.timetravel.moment import exported
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from stream import GaussianNB, Schema, State

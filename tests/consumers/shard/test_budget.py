@@ -11,7 +11,7 @@ import pytest
 from consumers.base.records import Record
 from stream.decision import BayesDecision, Budget
 from stream.errors import SchemaError
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard, spec, stream, told
 from tests.oracles.decision import decide
 

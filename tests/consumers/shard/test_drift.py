@@ -19,7 +19,7 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.timetravel.rollback import roll_back
 from stream import Schema
 from stream.drift import DETECTORS, DriftRule, MonitorRule
-from stream.drift.monitor import Monitor
+from stream.drift.watch import Monitor
 from tests.consumers.feeds import NOW, batch, config, fill, phishing, shard, stream
 from tests.consumers.snapshots.test_snapshots import about
 

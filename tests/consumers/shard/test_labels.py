@@ -13,7 +13,7 @@ from consumers.base.records import Outgoing
 from consumers.config import parse
 from consumers.shard.assembly import shard_of
 from consumers.snapshots.format import from_bytes
-from stream.join.correction_rate import MOST_CORRECTIONS
+from stream.join.label_delay import MOST_CORRECTIONS
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 
 ON = "[labels]\ncorrections = true"

@@ -13,7 +13,7 @@ from consumers.config import parse
 from consumers.config.identity import identity_difference
 from consumers.snapshots.format import from_bytes
 from stream.decision import BayesDecision
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 
 ON = '[labels]\ncorrections = true\nsilence = false\nafter = "150ms"\nscore_silence = {scored}\n'

@@ -25,7 +25,7 @@ from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots import model_file
 from consumers.snapshots.exported import learned, load_model
-from consumers.timetravel.export import exported
+from consumers.timetravel.moment import exported
 from consumers.transports import open_log
 from stream.learner.registry import learners
 from tests.consumers.feeds import NOW, feed, fill, phishing

@@ -15,7 +15,7 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
-from consumers.snapshots import origin
+from consumers.snapshots import locate as located
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore
@@ -292,9 +292,9 @@ def test_snapshot_made_by_another_processor_or_version_is_loaded_and_told(
     ran_thrice, monkeypatch, caplog
 ) -> None:
     """One line of warning: the state is exact, what is replayed behind it may round elsewhere."""
-    versions = {**origin.versions(), "numba": "9"}
-    monkeypatch.setattr(origin, "cpu", lambda: {"name": "older-chip", "features": ""})
-    monkeypatch.setattr(origin, "versions", lambda: versions)
+    versions = {**located.versions(), "numba": "9"}
+    monkeypatch.setattr(located, "cpu", lambda: {"name": "older-chip", "features": ""})
+    monkeypatch.setattr(located, "versions", lambda: versions)
     ran_thrice.log.append([r._replace(key=b"n") for r in feed(phishing(1), 1)])
     with caplog.at_level(logging.WARNING, "headwater"):
         ran_thrice.run()
@@ -308,15 +308,15 @@ def test_snapshot_made_by_another_processor_or_version_is_loaded_and_told(
 
 def test_processor_is_what_kernels_are_compiled_for(monkeypatch) -> None:
     """What NUMBA_CPU_NAME says, where it is set: then features are what it says too."""
-    origin.cpu.cache_clear()
+    located.cpu.cache_clear()
     monkeypatch.setattr("numba.core.config.CPU_NAME", "generic")
     monkeypatch.setattr("numba.core.config.CPU_FEATURES", "+sse2,-avx")
     try:
-        assert origin.cpu() == {"name": "generic", "features": "+sse2"}
+        assert located.cpu() == {"name": "generic", "features": "+sse2"}
     finally:
-        origin.cpu.cache_clear()
+        located.cpu.cache_clear()
         monkeypatch.undo()
-    assert origin.cpu()["features"]
+    assert located.cpu()["features"]
 
 
 @pytest.mark.parametrize("own_first", [True, False])

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import ComplementNB as SklearnComplementNB
 
 from stream import InvalidRecordError, SchemaError
-from stream.bayes.complement import ComplementNB
+from stream.bayes.multinomial import ComplementNB
 from stream.checks import check_laws
 from tests.oracles.multinomial import SlowComplementNB
 from tests.oracles.sklearn import named, token_matrix, worst_difference

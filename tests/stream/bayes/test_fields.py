@@ -19,7 +19,7 @@ from stream import (
     Rows,
     Schema,
 )
-from stream.bayes.fields import Fields
+from stream.bayes.tokens import Fields
 from stream.data.block import LEARN
 
 KINDS: list[Learner] = [
@@ -147,7 +147,7 @@ def test_learners_of_one_field_in_two_kinds_do_not_merge(kind) -> None:
 
 def test_field_beyond_the_bound_is_counted_and_of_any_kind(monkeypatch) -> None:
     """By the record, in a block as one by one."""
-    monkeypatch.setattr("stream.bayes.fields.MAX_FEATURES", 2)
+    monkeypatch.setattr("stream.bayes.tokens.MAX_FEATURES", 2)
     xs: list[dict[str, Any]] = [{"a": 1, "b": 1, "c": 1}, {"c": 1, "d": 0}, {"d": 2}]
     block, single = MultinomialNB(), MultinomialNB()
     block.learn_many(xs, ["p"] * 3)

@@ -277,7 +277,7 @@ def test_memory_is_bounded_by_the_fields_and_classes() -> None:
 
 def test_feature_beyond_the_bound_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not learned, not refused."""
-    monkeypatch.setattr("stream.bayes.sums.MAX_FEATURES", 1)
+    monkeypatch.setattr("stream.bayes.part.MAX_FEATURES", 1)
     model = PoissonNB()
     model.learn_one({"calls": 1, "errors": 2}, "x")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream import MultinomialNB, NotLearnedError, SchemaError, State, StateError
 from stream.checks import check_laws
 from stream.text import BUCKETS, MAX_TOKENS, bucket
-from stream.text.vocabulary import Vocabulary
+from stream.text.bags import Vocabulary
 
 MESSAGES = [
     ({"text": "Free money! Call now"}, "spam"),

@@ -16,7 +16,7 @@ from stream.decision import BayesDecision
 from stream.decision.risk import of_classes
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 
 # A probability of spam for each cell; the model knows nothing but the cell.
 CELLS = {"a": 0.02, "b": 0.1, "c": 0.25, "d": 0.5, "e": 0.9}

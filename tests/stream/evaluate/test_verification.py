@@ -14,12 +14,12 @@ from river import datasets, forest, linear_model, naive_bayes, preprocessing, tr
 from stream import GaussianNB, Learner, MixedNB, MultinomialNB, RiverClassifier
 from stream.checks.streams import takeable
 from stream.errors import SchemaError
-from stream.evaluate import river_loop, verifier
+from stream.evaluate import verifier
 from stream.evaluate._kernels import losses
 from stream.evaluate.progressive import progressive
-from stream.evaluate.river_loop import PlainScores, _log
 from stream.evaluate.table import SCORES
 from stream.evaluate.verification import Verification
+from stream.evaluate.verifier import PlainScores, _log
 from stream.mixture import Mixture
 
 
@@ -147,12 +147,12 @@ def test_what_experts_predicted_waits_with_the_record(phishing, monkeypatch) -> 
     """Weights learn from what was predicted then; predicted again at the label they differ."""
     learner, late = Mixture([GaussianNB()]), {"delay": lambda x, _: 60 if x["https"] else 5}
 
-    def learn_features(self: river_loop._Compared, x, y, w=1.0) -> None:
+    def learn_features(self: verifier._Compared, x, y, w=1.0) -> None:
         self.learner.learn_one(dict(x), y, w)
         self.learned += 1
 
     kept = verified(phishing, learner.clone(), **late)
-    monkeypatch.setattr(river_loop._Compared, "learn_one", learn_features)
+    monkeypatch.setattr(verifier._Compared, "learn_one", learn_features)
     again = verified(phishing, learner.clone(), **late)
 
     assert (kept.largest, kept.first) == (0.0, None)

@@ -10,8 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from stream.join.columns import EventFeed
-from stream.join.events import Events
+from stream.join.events import EventFeed, Events
 from stream.join.join import UNBOUNDED, LabelJoin
 from tests.oracles.dict_join import DictJoin
 from tests.stream.join.short_joins import told

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from stream.join.columns import EventFeed
-from stream.join.events import Events
+from stream.join.events import EventFeed, Events
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
 from stream.join.transitions import COMMON, IdEvent

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream import GaussianBayes, GaussianNB, KNNClassifier, MultinomialNB, Rows
 from stream.evaluate.progressive import Events
-from stream.join.correction_rate import MOST_CORRECTIONS
+from stream.join.label_delay import MOST_CORRECTIONS
 from tests.seed import seeds
 from tests.stream.evaluate.test_progressive import SCHEMA, Event, counts, machine, run, scattered
 

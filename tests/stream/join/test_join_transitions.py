@@ -7,11 +7,10 @@ from itertools import product
 import pytest
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.join.columns import EventFeed
-from stream.join.events import Events
+from stream.join.events import EventFeed, Events
 from stream.join.join import ACTS, LabelJoin
+from stream.join.label_delay import Silence
 from stream.join.plan import Plan
-from stream.join.silence import Silence
 from stream.join.transitions import IdEvent, IdState, JoinAction, table
 from tests.stream.join.short_joins import (
     BOUNDS,

@@ -14,12 +14,10 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Rows
 from stream.data.sequences import CodedColumn, TextColumn
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
-from stream.join.columns import EventFeed
-from stream.join.events import Events
+from stream.join.events import EventFeed, Events
 from stream.join.join import LabelJoin
-from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES, Silence
 from stream.join.plan import Correction, Plan
-from stream.join.silence import Silence
 from tests.oracles.join import JoinTwin, otherwise, record_of
 from tests.stream.join.short_joins import content, told
 

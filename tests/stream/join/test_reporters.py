@@ -16,9 +16,9 @@ from stream.errors import SchemaError, StateError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
+from stream.join.label_delay import Silence
 from stream.join.reported import ReportedJoin
 from stream.join.reporters import MOST_VOTES, TOP, ReporterRules, Reporters
-from stream.join.silence import Silence
 from stream.join.transitions import IdState
 from tests.oracles.reporters import HOUR_MS, ReporterTwin, Said
 from tests.seed import seeds

@@ -17,7 +17,7 @@ from stream.errors import SchemaError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
-from stream.join.silence import Silence
+from stream.join.label_delay import Silence
 from tests.seed import share
 
 AFTER = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream import SpamScorer
-from stream.linear import strongest as module
-from stream.linear.strongest import strongest
+from stream.linear import explained as module
+from stream.linear.explained import strongest
 from tests.stream.linear.test_spam import learned, messages
 
 

@@ -7,8 +7,7 @@ from random import Random
 import numpy as np
 
 from stream.data.block import Rows
-from stream.text.bags import hashed_bags, hashed_texts
-from stream.text.hashing import encode
+from stream.text.bags import encode, hashed_bags, hashed_texts
 from tests.seed import seeds
 
 WORDS = ("free", "money", "Zürich", "日本語", "a", "x" * 400, "1", "")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.text import BUCKETS, MAX_TOKENS, bucket, encode, encode_many, hashing, tokens
-from stream.text.tokens import folding
+from stream.text import BUCKETS, MAX_TOKENS, bags, bucket, encode, encode_many, tokens
+from stream.text.bags import folding
 from tests.oracles.text import joining, slow_encode
 
 # What makes a text hard to read a character at a time, beside what does not.
@@ -126,7 +126,7 @@ def test_more_text_than_is_read_in_one_call_is_read_in_several(monkeypatch) -> N
     """Scratch memory has a bound; texts longer than it, or empty, keep their place."""
     texts = ["one two", "", "Three", "four five six" * 9, "", "été", "字 seven"] * 3
     whole = encode_many(texts)
-    monkeypatch.setattr(hashing, "CHARACTERS", 12)
+    monkeypatch.setattr(bags, "CHARACTERS", 12)
     parts = encode_many(texts)
 
     assert [a.tolist() for a in parts] == [a.tolist() for a in whole]
@@ -137,7 +137,7 @@ def test_many_keys_are_sorted_as_few(monkeypatch) -> None:
     rng = np.random.default_rng(11)
     texts = ["".join(rng.choice(list(AWKWARD), size=n).tolist()) for n in range(300)]
     digits = encode_many(texts)
-    monkeypatch.setattr(hashing, "FEW", 10**9)
+    monkeypatch.setattr(bags, "FEW", 10**9)
     compared = encode_many(texts)
 
     assert int(digits.times.sum()) > 4_000
