@@ -9,6 +9,7 @@ suffixes give other words, so all of them are part of the identity of a service 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from consumers.mail import limits
@@ -16,7 +17,7 @@ from consumers.mail.body import Body
 from consumers.mail.headers import address_of, received_words
 from consumers.mail.later import is_ignored
 from consumers.mail.parts import mail_parts
-from consumers.mail.sent import sent_words
+from consumers.mail.sent import READ, sent_words
 from consumers.mail.values import text_of
 
 __all__ = ["mail_document"]
@@ -37,8 +38,9 @@ def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]
     made = Body(parts, wrong)
     links = made.read_links()
     charset = made.charset
-    headers = {
-        name: [text_of(each, charset) for each in values[: limits.MOST_VALUES]]
+    most = limits.MOST_VALUES
+    headers: dict[str, Sequence[str]] = {
+        name: [text_of(each, charset) for each in values[:most]] if name in READ else ()
         for name, values in parts[0].fields.items()
         if not is_ignored(name, ignored)
     }
