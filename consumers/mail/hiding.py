@@ -2,7 +2,8 @@
 
 An element is gone by its own style: `display`, `opacity`, its place or its box. Visibility, size
 and colour are given on to the elements inside, which may have others of their own: a newsletter
-sets the size of a cell to 0 and that of the texts in it to 14. A rule of a style sheet counts as in
+sets the size of a cell to 0 and that of the texts in it to 14. A size of 2em in it stays 0. Some
+elements, such as `title`, a browser does not show at all. A rule of a style sheet counts as in
 a browser: important ones first, then by the specificity of its selector, then the later one.
 """
 
@@ -21,14 +22,21 @@ from consumers.mail.styles import (
     StyleRule,
     background_of,
     colour_of,
+    decides,
     declared,
     hides,
+    is_clear,
     rules_of,
-    value_of,
+    text_colour_of,
 )
 
-__all__ = ["taken"]
+__all__ = ["UNSEEN", "taken"]
 
+# Elements that are not shown: whatever their style is, or unless a style or `open` shows them.
+_NEVER = ("iframe", "noembed", "noframes", "datalist")
+_CLOSED = ("title", "rp", "dialog")
+_UNSEEN = ",".join((*_NEVER, *_CLOSED))
+UNSEEN = re.compile(f"<(?:{'|'.join((*_NEVER, *_CLOSED))})", re.IGNORECASE)
 _STYLED = "[style],[hidden],[color],[bgcolor],[background],body[text]"
 _INHERITED = ("visibility", "size", "line", "indent", COLOUR)
 _MEMBERS = {each: tuple(n for n, group in GROUPS.items() if group == each) for each in _INHERITED}
@@ -36,7 +44,8 @@ _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 _NEAR = 24  # sum of the differences of two colours that look the same
 _COMBINATOR = re.compile(r"\s*>\s*|\s+")
 _PART = re.compile(r"#|[.\[]|\*|[\w-]+")
-_NO_SELECTOR = re.compile(r"[:+~]")  # states of an element, and siblings
+# States of an element, and siblings. What an element is not takes no longer than what it is.
+_NO_SELECTOR = re.compile(r"[+~]|:(?!not\([\w.#-]+\))")
 _LONGEST_SELECTOR = 200
 _MOST_LEVELS = 6
 _PAGE = ("html", "body")
@@ -44,7 +53,7 @@ _PAGE = ("html", "body")
 Priority = tuple[bool, int, int, int]  # important, inline, specificity, order
 
 
-def taken(tree: Any, sheet: str, size: int) -> tuple[list[str], bool]:
+def taken(tree: Any, sheet: str, size: int, *, unseen: bool) -> tuple[list[str], bool]:
     """The texts that are hidden, in the order of their elements, and whether a bound was reached.
 
     Parameters
@@ -55,8 +64,10 @@ def taken(tree: Any, sheet: str, size: int) -> tuple[list[str], bool]:
         The texts of its `style` elements.
     size
         The length of the HTML.
+    unseen
+        Whether `UNSEEN` may be in it.
     """
-    found = tree.css(_STYLED)
+    found = tree.css(_STYLED) + (tree.css(_UNSEEN) if unseen else [])
     rules = list(rules_of(sheet)) if sheet else []
     own = [_own(node) for node in found]
     every = {id(made): made for made in own}  # equal styles are one object, and pages repeat them
@@ -83,6 +94,10 @@ def _own(node: Any) -> Declared:
     attributes: Mapping[str, str | None] = node.attributes
     style = attributes.get("style")
     made = declared(style) if style else {}
+    if node.tag in _NEVER:
+        return {"display": ("none", True)}
+    if node.tag in _CLOSED and "open" not in attributes:
+        made = {"display": ("none", False)} | made
     if len(attributes) == 1 and style:
         return made
     if "hidden" in attributes:
@@ -103,8 +118,11 @@ def _colours(every: Iterable[Declared]) -> set[str]:
     """The group of colours, if a colour of a text is that of a background."""
     texts, backgrounds = {_BLACK}, {_WHITE}
     for made in every:
-        if "color" in made and (colour := colour_of(made["color"][0])):
-            texts.add(colour)
+        if shown := text_colour_of(made):
+            if is_clear(shown):
+                return {COLOUR}
+            if colour := colour_of(shown):
+                texts.add(colour)
         if ("background" in made or "background-color" in made) and (
             colour := colour_of(background_of(made))
         ):
@@ -250,13 +268,14 @@ def _invisible(group: str, nodes: Mapping[int, Any], styles: Mapping[int, Declar
     """The texts that a property hides which elements inside may have otherwise."""
     members = _MEMBERS[group]
     setters = {place for place, made in styles.items() if any(name in made for name in members)}
+    apart = setters if group == COLOUR else {n for n in setters if decides(styles[n], members)}
     colours = _Colours(styles)
     texts = []
     for place, node in nodes.items():
         if place not in setters or node.tag == "html":
             continue
         hidden = colours.are_equal(node) if group == COLOUR else group in hides(styles[place])
-        if hidden and (text := _text_without(node, setters, group == COLOUR)):
+        if hidden and (text := _text_without(node, apart, group == COLOUR)):
             texts.append(text)
     return texts
 
@@ -272,6 +291,8 @@ class _Colours:
     def are_equal(self, node: Any) -> bool:
         """Whether the text of an element has the colour of its background."""
         colour, behind = self._of(node)
+        if colour and is_clear(colour):
+            return True
         text = colour_of(colour) if colour else _BLACK
         back = colour_of(behind) if behind else _WHITE
         return text is not None and back is not None and _near(text, back)
@@ -284,13 +305,13 @@ class _Colours:
         found = ("", "") if node is None else self._known[node.mem_id]
         for place in reversed(path):
             if made := self._styles.get(place):
-                own = value_of(made, "color"), background_of(made)
+                own = text_colour_of(made), background_of(made)
                 found = own[0] or found[0], own[1] or found[1]
             self._known[place] = found
         return found
 
 
-def _text_without(node: Any, setters: set[int], links_apart: bool) -> str:
+def _text_without(node: Any, apart: set[int], links_apart: bool) -> str:
     """The text of an element without those inside that decide for themselves. It is taken out."""
     texts: list[str] = []
     stack = list(node.iter(include_text=True))[::-1]
@@ -299,6 +320,6 @@ def _text_without(node: Any, setters: set[int], links_apart: bool) -> str:
         if each.is_text_node:
             texts.append(each.text_content or "")
             each.decompose()
-        elif each.mem_id not in setters and not (links_apart and each.tag == "a"):
+        elif each.mem_id not in apart and not (links_apart and each.tag == "a"):
             stack += list(each.iter(include_text=True))[::-1]
     return "".join(texts)

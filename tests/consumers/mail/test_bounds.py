@@ -275,7 +275,7 @@ STYLES = (
     "px",
 )
 OLD_NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"')]*;|[{}@]")
-OLD_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
+OLD_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]{1,4}|%|)(?![\w.])")
 OLD_IMPORTANT = re.compile(r"\s*!\s*important\s*$")
 OLD_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
 
