@@ -172,6 +172,7 @@ class JsonObservations:
         texts = self.missing or self._as_text
         self._decode_texts = self._typed(TEXT_TYPES) if flat and texts else None
         self._blank = (None,) * len(schema.fields)
+        self._none = Rows.empty(schema)  # never changed
         self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
         order = [f.name for f in schema.fields]
         self._numeric = [order.index(name) for name in schema.numeric]
@@ -227,7 +228,7 @@ class JsonObservations:
             ]
         tuples: list[tuple[Any, ...]] = []
         ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
-        out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})
+        out = DecodedObservations(self._none, ids, labels, {})
         width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._nested
         decode, astuple = self._typed_decode, msgspec.structs.astuple
         text = self._documents is None
@@ -358,12 +359,10 @@ class JsonObservations:
                 every = np.fromiter(chain.from_iterable(tuples), np.float64, rows.numeric.size)
                 rows.numeric = every.reshape(rows.numeric.shape) + 0.0  # -0.0 becomes 0.0
                 return rows
-        rows = Rows.empty(self.schema, 0)
         columns = list(zip(*tuples, strict=True)) if tuples else [()] * len(self.schema.fields)
         numeric = np.empty((n, len(self._numeric)))
         for j, at in enumerate(self._numeric):
             numeric[:, j] = columns[at]
-        rows.numeric = numeric + 0.0  # -0.0 becomes 0.0
         split = len(self.schema.categorical)
         other = np.empty((n, len(self._other)), dtype=object)
         for j, at in enumerate(self._other):
@@ -372,8 +371,15 @@ class JsonObservations:
             if convert is not None and not all(v is None or type(v) is str for v in column):
                 column = tuple(convert("", v) for v in column)
             other[:, j] = column
-        rows.categorical, rows.text = other[:, :split], other[:, split:]
-        return rows
+        return Rows(
+            self._none.numeric_names,
+            numeric + 0.0,  # -0.0 becomes 0.0
+            self._none.categorical_names,
+            other[:, :split],
+            self._none.text_names,
+            other[:, split:],
+            self._none.binary_names,
+        )
 
     def _suspects(self, rows: Rows) -> list[int]:
         """Rows with a number that the typed decoder accepts and the rules may reject."""

@@ -2,7 +2,8 @@
 
 Rule: as mail programs show it. A text is shown although it is called an attachment if the mail has
 no other one. HTML is read wherever it is, because a reader may open it. A mail in a mail shows
-its subject and its sender above its text.
+its subject and its sender above its text. A plain text is hidden if HTML is shown instead of it
+that says something else.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _ENTRY = re.compile(
 )
 _NAMED = re.compile(r"CN=\"?([^\";:]+)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([nN,;\\])")
+_ALTERNATIVE = "multipart_alternative"
+_URL = re.compile(r"://\S*")
+_WORD = re.compile(r"\w+")
 
 
 class Body:
@@ -69,8 +73,11 @@ class Body:
         self.odd: list[str] = []
         self._texts: list[str] = []
         self._targets: list[tuple[str, str]] = []  # of HTML, with the text that is shown
+        self._offered: list[tuple[int, int]] = []  # depth of an alternative, and a plain text of it
+        self._instead: dict[int, int] = {}  # a plain text to the HTML that is shown instead
         self._left, self._markup = limits.LARGEST_TEXT, limits.LARGEST_MARKUP
         self._add(parts)
+        self._hide()
         self.text = self._texts[0] if len(self._texts) == 1 else "\n".join(self._distinct())
 
     def _add(self, parts: list[MailPart]) -> None:
@@ -80,6 +87,8 @@ class Body:
         for part in parts:
             kind = word_of(part.type)
             del path[part.depth :]
+            while self._offered and self._offered[-1][0] >= part.depth:
+                self._offered.pop()
             self.shape.append(f"{path[-1]}_{kind}" if path else kind)
             path.append(kind)
             if part.depth and part.type.startswith("text/"):
@@ -96,7 +105,9 @@ class Body:
             if part.filename or apart or not text:
                 self._attach(part, kind)
             if text and not apart:
+                first = len(self._texts)
                 self._read(part)
+                self._offer(part, first, offered=_ALTERNATIVE in path[-2:-1])
             elif _is_page(part):
                 pages.append(part)
             elif text:
@@ -108,6 +119,26 @@ class Body:
         if not any(map(str.strip, self._texts)):
             for part in texts:
                 self._read(part)
+
+    def _offer(self, part: MailPart, first: int, *, offered: bool) -> None:
+        """Note which texts are instead of which others. `first`: the first one of this part.
+        `offered`: it is one of several alternatives."""
+        if not _is_page(part):
+            more = range(first, len(self._texts)) if offered else ()
+            self._offered += [(part.depth - 1, text) for text in more]
+        elif self._texts[-1]:
+            self._instead.update((text, len(self._texts) - 1) for _, text in self._offered)
+            self._offered.clear()
+
+    def _hide(self) -> None:
+        """Hide plain texts that are offered beside HTML, and of which it has not half the words."""
+        for plain, page in self._instead.items():
+            text = self._texts[plain]
+            words = _words_of(text)
+            if 2 * len(words & _words_of(self._texts[page])) < len(words):
+                self.hidden.append(text)
+                self.odd.append("alternative_differs")
+                self._texts[plain] = ""
 
     def _attach(self, part: MailPart, kind: str) -> None:
         self.attachments.append(_attached(kind, part.filename).rstrip())
@@ -206,6 +237,11 @@ class Body:
 def _is_page(part: MailPart) -> bool:
     """Whether a part is HTML, by its type or its name."""
     return part.type in _PAGES or _suffix_of(part.filename) in _PAGE_SUFFIXES
+
+
+def _words_of(text: str) -> set[str]:
+    """The words of a text, without those of URLs, which HTML does not show."""
+    return set(_WORD.findall(_URL.sub(" ", text).lower()))
 
 
 def _suffix_of(name: str) -> str:

@@ -9,13 +9,14 @@ suffixes give other words, so all of them are part of the identity of a service 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from consumers.mail import limits
 from consumers.mail.body import Body
 from consumers.mail.fields import is_ignored
 from consumers.mail.parts import mail_parts
-from consumers.mail.sent import address_of, received_words, sent_words
+from consumers.mail.sent import READ, address_of, received_words, sent_words
 from consumers.mail.values import text_of
 
 __all__ = ["mail_document"]
@@ -36,8 +37,9 @@ def mail_document(value: bytes, ignored: tuple[str, ...] = ()) -> dict[str, Any]
     made = Body(parts, wrong)
     links = made.read_links()
     charset = made.charset
-    headers = {
-        name: [text_of(each, charset) for each in values[: limits.MOST_VALUES]]
+    most = limits.MOST_VALUES
+    headers: dict[str, Sequence[str]] = {
+        name: [text_of(each, charset) for each in values[:most]] if name in READ else ()
         for name, values in parts[0].fields.items()
         if not is_ignored(name, ignored)
     }

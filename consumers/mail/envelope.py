@@ -98,16 +98,14 @@ def header_of(value: bytes, name: bytes) -> str:
 
 def parted(value: bytes) -> tuple[list[bytes], bytes]:
     """The lines of the headers with their ends, and the rest with the empty line before it."""
-    at = 0
-    lines: list[bytes] = []
-    while at < len(value):
-        next_ = value.find(b"\n", at) + 1 or len(value)
-        line = value[at:next_]
-        if line in (b"\n", b"\r\n"):
-            break
-        lines.append(line)
-        at = next_
-    return lines, value[at:]
+    if value.startswith((b"\n", b"\r\n")):
+        return [], value
+    found = value.find(b"\n\n") + 1
+    other = value.find(b"\n\r\n", 0, found + 2 if found else len(value)) + 1
+    at = other or found or len(value)
+    lines = value[:at].split(b"\n")
+    last = lines.pop()
+    return [line + b"\n" for line in lines] + ([last] if last else []), value[at:]
 
 
 def fields_of(lines: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -37,7 +37,7 @@ __all__ = [
     "versions",
 ]
 
-RULES = 4  # the version of the rules that make these fields
+RULES = 5  # the version of the rules that make these fields
 FIELDS: Mapping[str, Kind] = {
     "subject": "text",
     "text": "text",

@@ -16,9 +16,10 @@ from urllib.parse import urljoin
 import numpy as np
 
 from consumers.mail import limits
-from consumers.mail.hiding import taken
+from consumers.mail.hiding import UNSEEN, taken
+from consumers.mail.styles import is_for_screens
 
-__all__ = ["Markup", "charset_in", "read_markup"]
+__all__ = ["Markup", "charset_in", "read_markup", "sheet_of"]
 
 # Other elements than `a` by which a reader, or his program, is led somewhere.
 _TARGETS = {"area": "href", "form": "action", "iframe": "src", "frame": "src", "base": "href"}
@@ -92,13 +93,11 @@ def read_markup(markup: str) -> Markup:
     tree = parser(copied[:size].tobytes())
     links = _links(tree, others=flags & flag.TARGETS != 0)
     hidden: list[str] = []
-    if flags & flag.STYLED:
-        style = flags & flag.TAGS_OF_NO_TEXT["style"]
-        sheet = "\n".join(node.text_lexbor() for node in tree.tags("style")) if style else ""
-        hidden, beyond = taken(tree, sheet, len(markup))
+    unseen = flags & flag.TITLE != 0 or UNSEEN.search(markup) is not None
+    if flags & flag.STYLED or unseen:
+        sheet = sheet_of(tree) if flags & flag.TAGS_OF_NO_TEXT["style"] else ""
+        hidden, beyond = taken(tree, sheet, len(markup), unseen=unseen)
         cut |= beyond
-    if flags & flag.TITLE:
-        hidden += [node.text_lexbor() for node in tree.css("head title")]
     for tag, bit in flag.TAGS_OF_NO_TEXT.items():
         if flags & bit:
             for node in tree.tags(tag):
@@ -107,6 +106,17 @@ def read_markup(markup: str) -> Markup:
     text = "" if body is None else body.text_lexbor()
     cut = cut or flags & flag.TOO_MANY != 0
     return Markup(_lines(text), _lines("\n".join(hidden)), links, images, forms, cut)
+
+
+def sheet_of(tree: Any) -> str:
+    """The style sheet of a page, as far as it is for a screen."""
+    sheets = []
+    for node in tree.tags("style"):
+        attributes = node.attributes
+        kind = (attributes.get("type") or "text/css").strip().lower()
+        if kind == "text/css" and is_for_screens(attributes.get("media") or ""):
+            sheets.append(node.text_lexbor())
+    return "\n".join(sheets)
 
 
 def _links(tree: Any, *, others: bool) -> list[tuple[str, str]]:

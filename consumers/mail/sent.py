@@ -19,7 +19,7 @@ from consumers.mail import limits
 from consumers.mail.links import domain_of, word_of
 from consumers.mail.values import parameter
 
-__all__ = ["Address", "address_of", "received_words", "sent_words"]
+__all__ = ["READ", "Address", "address_of", "received_words", "sent_words"]
 
 _ROLES = frozenset({"from", "by", "with"})  # of the next word of a `Received` header
 _IP = re.compile(r"\[(\d{1,3}\.\d{1,3}\.\d{1,3})\.(\d{1,3})\]")
@@ -101,6 +101,13 @@ _WRITTEN = (
 _LISTS = ("list-id", "list-post", "mailing-list", "x-mailman-version", "x-beenthere")
 _OTHERS = ("reply-to", "return-path", "sender")  # which may be another than the author
 _MAILERS = ("x-mailer", "user-agent", "x-newsreader")
+# Whose values are read. Of all other headers only the names count.
+READ = frozenset(
+    {
+        *(*_EXPECTED, *_ONCE, *_OTHERS, *_MAILERS),
+        *("received", "precedence", "content-type", "authentication-results", "received-spf"),
+    }
+)
 _SIGNS = {"$": "d", "-": "h", "_": "b"}
 _NAMES = re.compile(r"[A-Za-z]{2,30}")
 _RESULT = re.compile(r"\b(spf|dkim|dmarc|arc|iprev)=([a-z]{1,12})", re.IGNORECASE)
@@ -134,7 +141,7 @@ def sent_words(headers: Headers, sender: Address, reply: Address) -> str:
     Parameters
     ----------
     headers
-        Name in lower case to values.
+        Name in lower case to values; those of other headers than `READ` may be left out.
     sender, reply
         The mailboxes of `From` and of `Reply-To`.
 

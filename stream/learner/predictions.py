@@ -123,6 +123,10 @@ class Predictions:
 
     def _in_order(self, of: Floats, top: int) -> list[list[tuple[Label, float]]]:
         """Label and a number of the `top` most probable classes of each."""
+        if len(self) == 1:  # a request, of which each step counts
+            (p,), (number,), (k,) = self.proba.tolist(), of.tolist(), self.known.tolist()
+            best = sorted(range(k), key=lambda code: -p[code])[:top]
+            return [[(self.classes[code], number[code]) for code in best]]
         known = np.arange(len(self.classes)) < self.known[:, None]  # the others come last
         order = np.argsort(np.where(known, -self.proba, 1.0), axis=1, kind="stable")[:, :top]
         found = np.take_along_axis(of, order, axis=1).tolist()

@@ -21,13 +21,15 @@ from stream.text._kernels.features import (
     LATIN,
     SIGN,
     SPACE,
+    TAGS,
+    TAGS_END,
     UPPER,
     WORD,
 )
 
-__all__ = ["SIZE", "characters"]
+__all__ = ["SIZE", "characters", "entry_of"]
 
-SIZE = 0x20000  # code points in the table; those beyond it are ideographs
+SIZE = 0x20000  # code points in the table; see the kernel for those beyond it
 
 # Letters and digits that look like a Latin letter. Case is folded first.
 LOOK_ALIKES = {
@@ -36,6 +38,12 @@ LOOK_ALIKES = {
     **dict(zip("ıłøđħɑɡᴏᴀ", "ilodhagoa", strict=True)),
     **dict(zip("01345789", "oieasgbg", strict=True)),
 }
+# Characters that nobody sees and that are not all called formats: those that Unicode lets programs
+# ignore by default.
+BLANK = "\u2800"  # a letter of Braille without a dot
+UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u3164\uffa0") | frozenset(
+    map(chr, range(0xFFF0, 0xFFF9))
+)
 APOSTROPHES = "'\u2019\u02bc\uff07"
 # Scripts without spaces between words: each character is a token, and pairs are its bigrams.
 UNSPACED = (
@@ -72,6 +80,21 @@ def characters() -> NDArray[np.int64]:
     return table
 
 
+def entry_of(c: str) -> int:
+    """The entry of any character.
+
+    Examples
+    --------
+    >>> entry_of("a") == int(characters()[ord("a")])
+    True
+    """
+    code = ord(c)
+    if code < SIZE:
+        return int(characters()[code])
+    flags = DROPPED | HIDDEN if TAGS <= code < TAGS_END else IDEOGRAPH
+    return code | code << 20 | flags << 40
+
+
 def _entry(c: str, unspaced: bool) -> int:
     kind = category(c)
     low = c.lower()
@@ -87,9 +110,9 @@ def _kind_of(c: str, kind: str, unspaced: bool) -> int:
     """Kind of a character of this Unicode category."""
     if c in APOSTROPHES or (kind[0] == "M" and not unspaced):
         return DROPPED  # "don't" is "dont", and an accent by itself is no letter
-    if kind == "Cf" or c in "\u034f\u115f\u1160\u3164\uffa0":
+    if kind == "Cf" or c in UNSEEN:
         return DROPPED | HIDDEN  # zero-width characters and other invisible ones
-    if c.isspace() or (kind[0] in "ZC" and kind != "Co"):
+    if c.isspace() or c == BLANK or (kind[0] in "ZC" and kind != "Co"):
         return SPACE
     if unspaced and kind[0] in "LMN":
         return IDEOGRAPH

@@ -48,7 +48,7 @@ from stream.text._kernels.features import (
     WORDS,
 )
 from stream.text._kernels.occurrences import BETWEEN, JOINED, ONE, OTHER, TWO
-from stream.text.characters import SIZE, characters
+from stream.text.characters import characters, entry_of
 
 __all__ = [
     "MOST_CHARACTERS",
@@ -266,7 +266,7 @@ class Parts:
             text = self._sources.texts[t]
             return f"{field}{_lower(text[a:b])} {_lower(text[c:d])}"
         if kind == JOINED:
-            entries = map(_entry, self._sources.texts[t][a:b])
+            entries = map(entry_of, self._sources.texts[t][a:b])
             return field + "".join(chr(e >> 20 & 0xFFFFF) for e in entries if (e >> 40) & LATIN)
         return field + (SPACES if kind == BETWEEN else UNSEEN_CHARACTERS)
 
@@ -275,7 +275,7 @@ def _lower(token: str) -> str:
     """A token in lower case, without the dropped characters."""
     if token.isascii() and "'" not in token:
         return token.lower()
-    entries = map(_entry, token)
+    entries = map(entry_of, token)
     return "".join(chr(e & 0xFFFFF) for e in entries if (e >> 40) & 7 != DROPPED)
 
 
@@ -469,16 +469,11 @@ def _read(c: int, entry: int, start: int) -> int:
     return 48 if start == SHAPE and (entry >> 40) & DIGIT else entry & 0xFFFFF
 
 
-def _entry(c: str) -> int:
-    code = ord(c)
-    return int(characters()[code]) if code < SIZE else code | code << 20 | IDEOGRAPH << 40
-
-
 def _tokens(text: str) -> Iterator[_Token]:
     """Runs of word characters and runs of signs; each character of a script without spaces."""
     token = _Token(SPACE, "", "", [], 0, 0)
     for at, c in enumerate(text):
-        entry = _entry(c)
+        entry = entry_of(c)
         kind = (entry >> 40) & 7
         if kind == DROPPED:
             token = token._replace(end=at + 1)
@@ -524,7 +519,7 @@ def _words_and_pairs(name: str, text: str, tokens: list[_Token]) -> Iterator[Nam
             yield _pair(key, name, first, token, distance)
         before = [*before[-1:], (h, token)]
     yield from _joined(name, joined)
-    if any((_entry(c) >> 40) & HIDDEN for c in text):
+    if any((entry_of(c) >> 40) & HIDDEN for c in text):
         what = UNSEEN_CHARACTERS
         yield Named(shift + WORDS, key_of(INVISIBLE, words), name, what, what, ())
 
@@ -564,7 +559,7 @@ def _grams(name: str, text: str, tokens: list[_Token]) -> Iterator[Named]:
     for token in tokens:
         of_character[token.begin : token.end] = [token] * (token.end - token.begin)
     for at, c in enumerate(text):
-        entry = _entry(c)
+        entry = entry_of(c)
         if (entry >> 40) & HIDDEN:
             continue
         encoded = chr(entry & 0xFFFFF).encode("utf-8", "surrogatepass")

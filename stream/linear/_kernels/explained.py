@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numpy import empty, float64, int32, int64, uint32, uint64, zeros
+from numpy import empty, float64, int32, int64, uint64, zeros
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel
-from stream.linear._kernels.evidence import find, terms
+from stream.linear._kernels.evidence import terms
 from stream.linear._kernels.progress import learn_step, predict, work_for
 from stream.text._kernels.features import MOST_BYTES, VIEWS, place_by
 from stream.text._kernels.occurrences import PLACE, occurrences
@@ -39,7 +39,8 @@ class Reasons(NamedTuple):
 def distinct(found: Any, n: int, slots: Any, kept: Any, secret: int) -> int:
     """Write the index of each value of found[:n] uint64 where it occurs first to kept int64.
 
-    slots int64: all 0, before and after, with room for a power of two of at least 16 and twice n.
+    slots, of integers: all 0, before and after, with room for a power of two of at least 16 and
+    twice n.
     secret: see `place_by`. Returns how many there are.
     """
     size = 16
@@ -144,26 +145,40 @@ def largest(value: Any, parts: int, top: Any) -> int:
 
 @kernel
 def explain(
-    texts: Any, group: Any, r: int, table: Any, s: Any, room: Any, why: Any, j: int
+    texts: Any,
+    group: Any,
+    r: int,
+    table: Any,
+    s: Any,
+    start: Any,
+    placed: Any,
+    room: Any,
+    why: Any,
+    j: int,
 ) -> None:
     """Explain prediction j, of row r, by the present state.
 
-    room: tokens_of and out of `occurrences`, slots of `distinct`, and kept int64 and term float64,
-    one for each occurrence and HEAD more.
+    start: of the features of the rows. placed int64: the place of each feature of this row, by
+    which it was predicted. A view has its features in the order in which they occur, so the next
+    one that occurs first is the next one there. room: tokens_of and out of `occurrences`, and kept
+    int64 and term float64, one for each occurrence and HEAD more.
     """
-    tokens_of, out, slots, kept, term = room
+    tokens_of, out, kept, term = room
     found, place = out
     n = occurrences(texts, group, r, table, tokens_of, out)
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    slots = zeros(size, int32)  # as many as there are, because all are cleared
     m = distinct(found[0], n, slots, kept, texts.secret)
-    key, view = empty(m, uint32), empty(m, int64)
-    of_view, at = zeros(VIEWS, int64), empty(m, int64)
+    view, at, next_ = empty(m, int64), empty(m, int64), zeros(VIEWS, int64)
+    begin = start[r * VIEWS]
     for i in range(m):
-        id_ = found[0][uint64(kept[i])]
-        key[i], view[i] = uint32(id_ & uint64(0xFFFFFFFF)), int64(id_ >> uint64(32))
-        of_view[view[i]] += 1
-    find(key, 0, m, s.key, s.cell, at)
+        v = int64(found[0][uint64(kept[i])] >> uint64(32))
+        view[i], at[i] = v, placed[start[r * VIEWS + v] - begin + next_[v]]
+        next_[v] += 1
     every = term[: HEAD + m]
-    differences(at, view, of_view, why.pair[j, 0], why.pair[j, 1], s, every)
+    differences(at, view, next_, why.pair[j, 0], why.pair[j, 1], s, every)
     why.head[j, :] = every[:HEAD]
     value, first = why.value[why.end[j] :], empty(m, int64)
     parts = summed(found[1], kept, m, every[HEAD:], slots, texts.secret, value, first)
@@ -205,12 +220,9 @@ def progressive(
         others = max(others, texts.others[r + 1] - texts.others[r])
         fields = max(fields, texts.of_row[r + 1] - texts.of_row[r])
     size = 7 * texts.most + fields * (MOST_BYTES + 1) + others + 1
-    slots = 16
-    while slots < 2 * size:
-        slots *= 2
     tokens_of = empty((7, texts.most + 1), int64), empty(texts.most + 1, uint64)
     out = (empty(size, uint64), empty(size, uint64)), empty((size, PLACE), int32)
-    scratch = tokens_of, out, zeros(slots, int64), empty(size, int64), empty(size + HEAD)
+    scratch = tokens_of, out, empty(size, int64), empty(size + HEAD)
     for i in range(at[0], op.shape[0]):
         at[0] = i
         before = at[2]
@@ -221,7 +233,7 @@ def progressive(
             j = before - done
             if at[3] > 1:
                 best_two(work[2][0], at[3], why.pair[j])
-                explain(texts, group, bag[i], table, s, scratch, why, j)
+                explain(texts, group, bag[i], table, s, start, work[0], scratch, why, j)
             else:
                 why.pair[j, 0] = why.pair[j, 1] = -1
                 why.end[j + 1] = why.end[j]

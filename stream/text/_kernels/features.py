@@ -14,7 +14,8 @@ UPPER, DIGIT, LATIN, HIDDEN = 8, 16, 32, 64
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
 MIXER = 0xBF58476D1CE4E5B9  # of Steele, Lea and Flood 2014 (SplitMix64)
-TABLE = 0x20000  # code points with an entry; those beyond are ideographs
+TABLE = 0x20000  # code points with an entry; those beyond it are ideographs, or nobody sees them:
+TAGS, TAGS_END = 0xE0000, 0xE1000  # tags, and selectors of variations
 # Where a hash begins, by what is hashed.
 TOKEN, SHAPE, CASED, INVISIBLE, START = 11, 13, 17, 19, 23
 NEXT, NEXT_BUT_ONE = 29, 31  # the distance of the tokens of a pair
@@ -86,6 +87,8 @@ def entry_of(c: int, table: Any) -> Any:
     """The entry of a code point in `characters()`, int64 (TABLE,)."""
     if c < TABLE:
         return table[uint64(c)]
+    if TAGS <= c < TAGS_END:
+        return (c << 20 | c) | ((DROPPED | HIDDEN) << 40)
     return (c << 20 | c) | (IDEOGRAPH << 40)
 
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from consumers.mail import _kernels as kernels
 from consumers.mail import hiding, limits
 from consumers.mail.document import mail_document
-from consumers.mail.hiding import declared
 from consumers.mail.markup import read_markup
+from consumers.mail.styles import declared
 from consumers.mail.values import decoded, parameter
 from tests.consumers.mail.made import page
 from tests.consumers.mail.test_same_words import MANY, prepared
@@ -274,7 +274,7 @@ STYLES = (
     "px",
 )
 OLD_NOT_SIMPLE = re.compile(r"\\|/\*|[\"'(][^\"')]*;|[{}@]")
-OLD_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|em|rem|ex|%|)(?![\w.])")
+OLD_LENGTH = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([a-z]{1,4}|%|)(?![\w.])")
 OLD_IMPORTANT = re.compile(r"\s*!\s*important\s*$")
 OLD_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
 

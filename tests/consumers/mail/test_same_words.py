@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
 from consumers.mail import limits
+from consumers.mail.envelope import parted
 from consumers.mail.links import domain_of, word_of
 from consumers.mail.markup import Markup, read_markup
 from consumers.mail.parts import mail_parts
@@ -119,13 +120,12 @@ def slowly_read(markup: str) -> Markup:
     from selectolax.lexbor import LexborHTMLParser
 
     from consumers.mail.hiding import taken
-    from consumers.mail.markup import _links
+    from consumers.mail.markup import _links, sheet_of
 
     source, images, forms, flags = searched(markup)
     tree = LexborHTMLParser(source)
     links = _links(tree, others=True)
-    hidden, _ = taken(tree, "\n".join(node.text() for node in tree.css("style")), len(markup))
-    hidden += [node.text() for node in tree.css("head title")]
+    hidden, _ = taken(tree, sheet_of(tree), len(markup), unseen=True)
     tree.strip_tags(["script", "style", "template"])
     text = "" if tree.body is None else tree.body.text(separator="")
     cut = flags & kernels.TOO_MANY != 0
@@ -167,3 +167,17 @@ def test_headers_that_differ_in_case_are_one_header() -> None:
     (root,), _ = mail_parts(b"To: a\nX: 1\nTO: b\nto: c\n\n")
 
     assert root.fields == {"to": [b" a", b" b", b" c"], "x": [b" 1"]}
+
+
+@given(st.text("\n\r a:", max_size=12).map(str.encode))
+def test_the_head_ends_at_the_first_empty_line(value: bytes) -> None:
+    """As line by line."""
+    lines, at = list[bytes](), 0
+    for line in value.split(b"\n"):
+        whole = value[at : at + len(line) + 1]
+        if not whole or whole in (b"\n", b"\r\n"):
+            break
+        lines.append(whole)
+        at += len(whole)
+
+    assert parted(value) == (lines, value[at:])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from consumers.mail import limits
 from consumers.mail.document import mail_document
-from consumers.mail.sent import address_of, sent_words
+from consumers.mail.sent import READ, address_of, sent_words
 
 NEW = "from a.org by mx.b.org; Tue, 24 Nov 2026 10:00:00 +0000"
 NAMES = (
@@ -132,3 +132,16 @@ def test_long_headers_have_few_words(name: str, piece: str) -> None:
     found = said({name: [long] * limits.MOST_VALUES, "to": ["x@b.org"]})
 
     assert len(found) < limits.LONGEST_SHORT // 2
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*sorted(READ), "list-id", "references", "x-mimeole", "importance", "x-y"]),
+        st.lists(st.sampled_from(["", "Jo <jo@a.org>", NEW, "list", "spf=pass"]), max_size=2),
+    )
+)
+def test_of_headers_that_are_not_read_the_names_suffice(headers: dict[str, list[str]]) -> None:
+    """So their values are not decoded."""
+    names = {name: value if name in READ else [] for name, value in headers.items()}
+
+    assert said(names) == said(headers)

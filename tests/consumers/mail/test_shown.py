@@ -9,8 +9,8 @@ import pytest
 
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import LARGEST, bare, mail_key
-from consumers.mail.hiding import declared, rules_of
 from consumers.mail.lighter import lighter
+from consumers.mail.styles import declared, rules_of
 
 SPAM = "cheap pills, buy now at http://evil.example/x"
 RUSSIAN = "Быстрые деньги без проверок, кредит наличными сегодня"
@@ -275,6 +275,40 @@ HIDDEN = {
     "an indent": ("", "<p style='text-indent:-9999px'>{}</p>"),
     "a box": ("", "<p style='max-height:0;overflow:hidden'>{}</p>"),
     "Outlook": ("", "<p style='mso-hide:all'>{}</p>"),
+    "a clear colour": ("", "<p style='color:transparent'>{}</p>"),
+    "a colour with its opacity": ("", "<p style='color:#ffffff00'>{}</p>"),
+    "white with its opacity": ("", "<p style='color:#ffffffff'>{}</p>"),
+    "white by its parts": ("", "<p style='color:rgb(255 255 255 / 1)'>{}</p>"),
+    "a colour of the text alone": ("", "<p style='color:red;-webkit-text-fill-color:#fff'>{}</p>"),
+    "white, as it is around": ("", "<p style='color:#fff'><b style='color:inherit'>{}</b></p>"),
+    "2em of nothing": ("", "<p style='font-size:0'><b style='font-size:2em'>{}</b></p>"),
+    "hidden, as it is around": ("", "<p style='visibility:hidden'>"
+                                "<b style='visibility:inherit'>{}</b></p>"),
+    "millimetres": ("", "<p style='font-size:.1mm'>{}</p>"),
+    "50em to the left": ("", "<p style='position:absolute;left:-50em'>{}</p>"),
+    "a screen to the left": ("", "<p style='position:fixed;left:-100vw'>{}</p>"),
+    "moved from its place": ("", "<p style='position:relative;left:-9999px'>{}</p>"),
+    "beyond the right": ("", "<p style='position:absolute;right:9999px'>{}</p>"),
+    "a margin": ("", "<p style='margin:0 0 0 -9999px'>{}</p>"),
+    "an inset": ("", "<p style='position:absolute;inset:0 0 0 -9999px'>{}</p>"),
+    "a transform": ("", "<p style='transform:translate(-9999px, 0)'>{}</p>"),
+    "a scale": ("", "<p style='transform:rotate(1deg) scale(0)'>{}</p>"),
+    "a clip": ("", "<p style='position:absolute;clip:rect(0 0 0 0)'>{}</p>"),
+    "a path of a clip": ("", "<p style='clip-path:inset(100%)'>{}</p>"),
+    "a filter": ("", "<p style='filter:opacity(0%)'>{}</p>"),
+    "a box of a pixel": ("", "<p style='height:1px;overflow-y:hidden'>{}</p>"),
+    "content": ("", "<p style='content-visibility:hidden'>{}</p>"),
+    "any screen": ("<style>@media (min-width:1px){.x{display:none}}</style>", "<p class=x>{}</p>"),
+    "what is supported": ("<style>@supports (color:red){.x{display:none}}</style>",
+                          "<p class=x>{}</p>"),
+    "a layer": ("<style>@layer a{.x{display:none}}</style>", "<p class=x>{}</p>"),
+    "not a class": ("<style>i:not(.y){display:none}</style>", "<i>{}</i><i class=y></i>"),
+    "a frame": ("", "<iframe style='display:block'>{}</iframe>"),
+    "no frames": ("", "<noframes>{}</noframes>"),
+    "nothing embedded": ("", "<noembed>{}</noembed>"),
+    "choices": ("", "<datalist><option>{}</datalist>"),
+    "a closed dialog": ("", "<dialog>{}</dialog>"),
+    "a title below": ("", "<title>{}</title>"),
 }  # fmt: skip
 SHOWN = {
     "other media": ("<style>@media print{.x{display:none}}</style>", "<p class=x>{}</p>"),
@@ -296,6 +330,18 @@ SHOWN = {
     "a small indent": ("", "<p style='text-indent:-20px'>{}</p>"),
     "0.9em": ("", "<p style='font-size:0.9em'>{}</p>"),
     "a height alone": ("", "<p style='height:0'>{}</p>"),
+    "a sheet for paper": ("<style media=print>.x{display:none}</style>", "<p class=x>{}</p>"),
+    "a sheet of another kind": ("<style type=text/x>.x{display:none}</style>",
+                                "<p class=x>{}</p>"),
+    "what is not supported": ("<style>@supports not (color:red){.x{display:none}}</style>",
+                              "<p class=x>{}</p>"),
+    "white on a picture of one property": (
+        "", "<div style='background-image:linear-gradient(#000,#000)'>"
+        "<p style='color:#fff'>{}</p></div>"),
+    "2rem in nothing": ("", "<p style='font-size:0'><b style='font-size:2rem'>{}</b></p>"),
+    "an open dialog": ("", "<dialog open>{}</dialog>"),
+    "a thin margin": ("", "<p style='margin:0 -20px'>{}</p>"),
+    "half clear": ("", "<p style='color:rgba(0,0,0,.5)'>{}</p>"),
     "a broken selector": ("<style>..x[{display:none} p:hover{display:none}</style>",
                           "<p class=x>{}</p>"),
 }  # fmt: skip
@@ -327,7 +373,7 @@ def test_hidden_elements_in_hidden_ones_are_read_once() -> None:
 
 def test_simple_declarations_are_those_of_tinycss2() -> None:
     """A split at semicolons reads them as fast, and only where both read the same."""
-    from consumers.mail.hiding import _parsed
+    from consumers.mail.styles import _parsed
 
     for style in (
         "display:none", "color:#FFF !important;;", "font:0/0 a; margin:0 auto;color:", ";:;",
@@ -350,3 +396,36 @@ def test_verdict_of_another_filter_is_no_word() -> None:
     assert mail_document(head + kept)["headers"] == mail_document(kept)["headers"]
     assert "spf_fail" in mail_document(kept)["headers"]
     assert bare(head + kept) == kept
+
+
+def alternatives(plain: bytes, page: bytes) -> dict[str, str]:
+    """A mail with both, and with a picture beside the page."""
+    return mail_document(
+        b"Content-Type: multipart/alternative; boundary=a\n\n--a\n\n" + plain
+        + b"\n--a\nContent-Type: multipart/related; boundary=b\n\n--b\n" + HTML + page
+        + b"\n--b\nContent-Type: image/png\n\n\n--b--\n--a--\n"
+    )  # fmt: skip
+
+
+def test_text_instead_of_which_another_is_shown_is_hidden() -> None:
+    """Good words in it would make ham of spam."""
+    made = alternatives(b"minutes of our weekly meeting", b"<p>cheap pills")
+
+    assert (made["text"], made["hidden"]) == ("cheap pills", "minutes of our weekly meeting")
+    assert "alternative_differs" in made["structure"].split()
+
+
+@pytest.mark.parametrize(
+    ("plain", "page"),
+    [
+        (b"Cheap PILLS, now: http://a.example/d?e=f&g=h&i=j", b"<p><b>cheap</b> pills<p>now"),
+        (b"cheap pills", b"<img src=a.png>"),
+        (b"cheap pills", b"<p hidden>cheap pills"),
+    ],
+)
+def test_text_that_says_the_same_or_is_all_there_is_is_shown(plain: bytes, page: bytes) -> None:
+    """Links are written out in plain texts."""
+    made = alternatives(plain, page)
+
+    assert {"cheap", "pills"} <= set(made["text"].lower().replace(",", "").split())
+    assert "alternative_differs" not in made["structure"]

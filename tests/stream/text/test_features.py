@@ -14,6 +14,7 @@ from stream.text.features import MOST_CHARACTERS, VIEWS, features, named_feature
 
 LETTERS = (
     "ab CÉéß1٣0$!.'\u2019 _\n\u200b\u00ad\u0301世界สіаΑο\U0001d400\U0001f600\U00020001\ud800ﬁİ"
+    "\U000e0061\U000e1000\u2065\u2800"
 )
 texts = st.one_of(
     st.text(alphabet=LETTERS, max_size=60),
@@ -94,6 +95,8 @@ def test_keys_are_the_same_in_every_version() -> None:
     [
         ("v1agra", "viagra"),
         ("vi\u200bagra", "viagra"),
+        ("vi\u2065agra\u2800", "viagra"),
+        ("vi\U000e0061agr\U000e0100a", "viagra"),  # a tag, and a selector of a variation
         ("vіagra", "viagra"),  # a Cyrillic і
         ("café", "cafe"),
         ("cafe\u0301", "cafe"),
