@@ -251,7 +251,11 @@ def _column(values: list[Any], kind: Any) -> dict[str, tuple[str, Any]]:
     """The same column by the three doors of Arrow."""
     made = pa.array(values, kind)
     name = "dictionary" if pa.types.is_dictionary(kind) else str(kind).replace("[", " of ")
-    return {door: (name.rstrip("]"), made) for door in ("Arrow table", "Arrow", "Parquet")}
+    name = name.removeprefix("extension<arrow.").rstrip("]")
+    return {
+        door: (name.removesuffix(">") if "<" not in name else name, made)
+        for door in ("Arrow table", "Arrow", "Parquet")
+    }
 
 
 def _python(value: Any, name: str = "") -> dict[str, tuple[str, Any]]:
@@ -432,8 +436,8 @@ CASES: list[Case] = [
         "Avro": _avro(_logical("string", "uuid"), UNIQUE),
     }),
     Case("UUID of 16 bytes", {
-        "Avro": ("uuid, fixed", ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
-                                 UNIQUE.bytes)),
+        "Avro": _avro({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
+                      UNIQUE.bytes),
         "Protobuf": _protobuf("bytes", UNIQUE.bytes),
     }),
     Case("nothing", {
