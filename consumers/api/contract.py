@@ -215,7 +215,8 @@ class InferRequest(msgspec.Struct):
 
 
 class InferOutput(msgspec.Struct):
-    """`prediction` (BYTES, [n]) or `probabilities` (FP64, [n, classes])."""
+    """`prediction` (BYTES, [n]) or `probabilities` (FP64, [n, classes]). If a value was not used,
+    `prediction` has the parameter `notes`: those of each record."""
 
     name: str
     shape: list[int]

@@ -106,8 +106,10 @@ def infer(
         raise ProblemError(400, f"record {i}: {error.detail}", reason=error.reason, index=i)
     n, classes = len(asked.values), [str(label) for label in made.classes]
     labels = ["" if label is None else str(label) for label in made.labels()]
+    notes = answerer.notes(asked)
+    not_used = {"notes": notes} if any(notes) else {}
     outputs = {
-        "prediction": InferOutput("prediction", [n], "BYTES", labels),
+        "prediction": InferOutput("prediction", [n], "BYTES", labels, not_used),
         "probabilities": InferOutput(
             "probabilities",
             [n, len(classes)],

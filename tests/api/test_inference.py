@@ -214,3 +214,25 @@ def test_other_models_and_too_many_records_are_refused(client) -> None:
     assert client.post("/v2/models/other/infer", json={"inputs": []}).status_code == 404
     many = {"inputs": [tensor("a", [1.0] * 1001)]}
     assert client.post("/v2/models/svc/infer", json=many).status_code == 413
+
+
+def test_values_that_are_not_used_are_named(tmp_path) -> None:
+    """By a service that takes a bad value as missing; the answer is that of the other values."""
+    more = '[values]\non_bad_value = "missing"'
+    with living(tmp_path, more=more) as service, httpx.Client(base_url=service.url) as client:
+        service.send(20)
+        until(lambda: (c := service.status_feed.copies.newest) is not None and c.learned == 20)
+
+        def asked(*inputs: dict[str, Any]) -> dict[str, Any]:
+            answer = client.post("/v2/models/svc/infer", json={"inputs": inputs})
+            found = conforms("inference_response", answer)
+            return {output["name"]: output for output in found["outputs"]}
+
+        texts = asked(tensor("a", ["12.50", "NA"], "BYTES"), tensor("b", [1.0, 2.0]))
+        without = asked(tensor("b", [1.0, 2.0]))
+
+    [[note], none] = texts["prediction"]["parameters"]["notes"]
+    assert note == {"field": "a", "what": "bad", "detail": "field 'a' expects a number, got str"}
+    assert none == []
+    assert without["prediction"].get("parameters", {}) == {}
+    assert texts["probabilities"]["data"] == without["probabilities"]["data"]

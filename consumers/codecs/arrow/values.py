@@ -14,11 +14,17 @@ from consumers.codecs.values import json_value
 
 __all__ = ["UnreadableTypeError", "UnreadableValueError", "column_values", "plain_type"]
 
-_NO_KIND = b"\xff"  # a value that fits no kind of field
 _NOT_TEXT = "bytes that are not UTF-8"
 _NO_DATE = "a time outside the years 1 to 9999"
 
 _SAFE = ("integer", "floating", "boolean", "string", "large_string", "string_view", "null")
+
+
+class TimeOutsideYears:
+    """A time outside the years 1 to 9999, which fits no kind of field."""
+
+    def __repr__(self) -> str:
+        return _NO_DATE
 
 
 class UnreadableTypeError(ValueError):
@@ -40,7 +46,7 @@ def column_values(column: Any, *, strict: bool) -> Sequence[object]:
     ----------
     strict
         Whether bytes that are not UTF-8, and times outside the years 1 to 9999, are an error; else
-        they are bytes, which fit no kind of field.
+        they are values that fit no kind of field.
 
     Raises
     ------
@@ -86,7 +92,7 @@ def _listed(column: Any, *, strict: bool) -> list[object]:
         except OverflowError:
             if strict:
                 raise UnreadableValueError(len(values), _NO_DATE) from None
-            values.append(_NO_KIND)
+            values.append(TimeOutsideYears())
     return values
 
 

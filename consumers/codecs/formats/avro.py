@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
 from io import BytesIO
@@ -41,7 +41,10 @@ _TYPES: dict[Any, type | tuple[type, ...]] = {
     "fixed": bytes,
 }
 
-_DECIMAL = "headwater-decimal"
+_OWN = "headwater-"  # before the name of a logical type that is read here, and not by fastavro
+_DECIMAL = f"{_OWN}decimal"
+_NANOS = ("timestamp-nanos", "local-timestamp-nanos")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_DECIMAL = 1786  # bytes of a decimal number: `MOST_DIGITS` have as many
 
 _LABEL = ["null", "boolean", "long", "string"]
@@ -170,8 +173,11 @@ def _reader(schema: StoredSchema, readers_schema: str | None) -> Reader:
         LOGICAL_READERS[f"{kind}-{_DECIMAL}"] = partial(
             _decimal, LOGICAL_READERS[f"{kind}-decimal"]
         )
+    LOGICAL_READERS[f"fixed-{_OWN}uuid"] = _uuid
+    for logical in _NANOS:
+        LOGICAL_READERS[f"long-{_OWN}{logical}"] = _moment
     named: dict[str, Any] = {}
-    written = _parsed(schema, named)
+    written = _parsed(schema, named, own=True)
     strict = _strict(written)
     if isinstance(strict, dict):  # as parsed, it is not parsed for each record
         types = {name: _strict(each) for name, each in named.items()}
@@ -207,6 +213,17 @@ def _decimal(read: Callable[..., Decimal], value: bytes, *schemas: Any) -> Decim
     return read(value, *schemas)
 
 
+def _uuid(value: bytes, *schemas: Any) -> UUID | bytes:
+    """A UUID of 16 bytes; with another size the logical type is ignored, as Avro says."""
+    return UUID(bytes=value) if len(value) == 16 else value
+
+
+def _moment(value: int, schema: Mapping[str, Any], *schemas: Any) -> datetime:
+    """A time in ns, without the digits that Python's times do not have."""
+    zoned = _EPOCH + timedelta(microseconds=value // 1000)
+    return zoned.replace(tzinfo=None) if "local" in schema["logicalType"] else zoned
+
+
 def _counter(schema: StoredSchema) -> Check:
     named: dict[str, Any] = {}
     return Counter(shape_of(_parsed(schema, named), named))
@@ -236,9 +253,22 @@ def _strict(schema: Any) -> Any:
     return {**schema, **changed}
 
 
-def _parsed(schema: StoredSchema, named: dict[str, Any] | None = None) -> Any:
+def _with_own(schema: Any) -> Any:
+    """A schema as JSON, with our names of the logical types that fastavro does not know."""
+    if isinstance(schema, list):
+        return list(map(_with_own, schema))
+    if not isinstance(schema, dict):
+        return schema
+    out = {key: _with_own(value) for key, value in schema.items()}
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    if (kind == "fixed" and logical == "uuid") or (kind == "long" and logical in _NANOS):
+        out["logicalType"] = f"{_OWN}{logical}"
+    return out
+
+
+def _parsed(schema: StoredSchema, named: dict[str, Any] | None = None, *, own: bool = False) -> Any:
     """The schema as fastavro uses it; its types are added to `named`. RecordError if it cannot be
-    used."""
+    used. `own`: for reading, with our logical types."""
     from fastavro import parse_schema
 
     named = {} if named is None else named
@@ -247,7 +277,8 @@ def _parsed(schema: StoredSchema, named: dict[str, Any] | None = None) -> Any:
         if any(map(too_deep, texts)):
             raise ValueError(f"expected at most {DEEPEST} levels of nesting")
         for text in texts:
-            parsed = parse_schema(json.loads(text), named)
+            tree = json.loads(text)
+            parsed = parse_schema(_with_own(tree) if own else tree, named)
         shape_of(parsed, named)
     except Exception as error:
         raise RecordError("unusable_schema", f"not an Avro schema: {shortened(error)}") from None
@@ -370,13 +401,19 @@ def _logical(value: Any, logical: str, kind: Any) -> Any:
         return date.fromisoformat(value)
     if logical.startswith("time-"):
         return time.fromisoformat(value)
+    if logical in _NANOS:
+        moment = datetime.fromisoformat(value)
+        zoned = moment if moment.tzinfo and logical == _NANOS[0] else moment.replace(tzinfo=UTC)
+        return (zoned - _EPOCH) // timedelta(microseconds=1) * 1000
     if logical.startswith("timestamp"):
         moment = datetime.fromisoformat(value)
         # fastavro would read a time without a zone in that of the machine.
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     if logical.startswith("local-timestamp"):
         return datetime.fromisoformat(value)
-    return str(UUID(value)) if (logical, kind) == ("uuid", "string") else _plain(value, kind)
+    if logical == "uuid" and kind in ("string", "fixed"):
+        return str(UUID(value)) if kind == "string" else UUID(value).bytes
+    return _plain(value, kind)
 
 
 FORMAT = WireFormat(

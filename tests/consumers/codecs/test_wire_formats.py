@@ -92,6 +92,7 @@ def test_typed_record_gives_the_columns_of_the_same_json(visits) -> None:
     assert typed.slow(None, value) == plain.slow(None, json.dumps(VISIT).encode())
 
 
+UNIQUE = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
 AVRO_TYPES: list[tuple[Any, bytes, Any]] = [
     ("boolean", b"\x01", True),
     ("long", b"\x03", -2),
@@ -113,6 +114,17 @@ AVRO_TYPES: list[tuple[Any, bytes, Any]] = [
     ),
     ({"type": "long", "logicalType": "local-timestamp-millis"}, b"\x00", "1970-01-01T00:00:00"),
     ({"type": "int", "logicalType": "date"}, b"\x02", "1970-01-02"),
+    (
+        {"type": "long", "logicalType": "timestamp-nanos"},
+        b"\xd0\x0f",
+        "1970-01-01T00:00:00.000001+00:00",
+    ),
+    (
+        {"type": "long", "logicalType": "local-timestamp-nanos"},
+        b"\xcf\x0f",
+        "1969-12-31T23:59:59.999999",
+    ),
+    (UNIQUE, b"0123456789abcdef", "30313233-3435-3637-3839-616263646566"),
     ({"type": "int", "logicalType": "time-millis"}, b"\xd0\x0f", "00:00:01"),
     ({"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}, b"\x02\x7d", 1.25),
     ({"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 0}, b"\x02\x7d", 125),

@@ -247,11 +247,12 @@ def _logical(kind: str, logical: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "logicalType": logical, **more}
 
 
-def _column(values: list[Any], kind: Any) -> dict[str, tuple[str, Any]]:
+def _column(values: Any, kind: Any = None) -> dict[str, tuple[str, Any]]:
     """The same column by the three doors of Arrow."""
-    made = pa.array(values, kind)
-    name = "dictionary" if pa.types.is_dictionary(kind) else str(kind).replace("[", " of ")
-    return {door: (name.rstrip("]"), made) for door in ("Arrow table", "Arrow", "Parquet")}
+    made = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    name = str(made.type).removeprefix("extension<arrow.").rstrip(">").partition("<")[0]
+    name = name.replace("[", " of ").rstrip("]")
+    return dict.fromkeys(("Arrow table", "Arrow", "Parquet"), (name, made))
 
 
 def _python(value: Any, name: str = "") -> dict[str, tuple[str, Any]]:
@@ -351,6 +352,9 @@ CASES: list[Case] = [
         "Protobuf": _of_message("google.protobuf.StringValue", lambda m: setattr(m, "value", "DE")),
     }),
     Case("text DE, as a view", _column(["DE"], pa.string_view())),
+    Case("text DE, by its runs", _column(
+        pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["DE"]))
+    )),
     Case("category DE", {
         "pandas": _pandas(["DE"], "category"), **_polars(["DE"], "Categorical"),
         **_column(["DE"], pa.dictionary(pa.int32(), pa.string())),
@@ -405,6 +409,7 @@ CASES: list[Case] = [
         **_column([1_795_512_600_250_000_001], pa.timestamp("ns")),
         "Avro": _avro(_logical("long", "timestamp-nanos"), 1_795_512_600_250_000_001),
     }),
+    Case("time stamp of the year 20000", _column([568_971_820_800], pa.timestamp("s"))),
     Case("time stamp of pandas", _python(pd.Timestamp(MOMENT))),
     Case("time", {
         **_python(MOMENT.time()), "pandas": _pandas([MOMENT.time()], "object"),
@@ -432,8 +437,8 @@ CASES: list[Case] = [
         "Avro": _avro(_logical("string", "uuid"), UNIQUE),
     }),
     Case("UUID of 16 bytes", {
-        "Avro": ("uuid, fixed", ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
-                                 UNIQUE.bytes)),
+        "Avro": _avro({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
+                      UNIQUE.bytes),
         "Protobuf": _protobuf("bytes", UNIQUE.bytes),
     }),
     Case("nothing", {
@@ -457,6 +462,8 @@ CASES: list[Case] = [
         "Avro": _avro({"type": "array", "items": "long"}, [3]),
         "Protobuf": ("repeated", ("repeated int64", lambda made: made.x.append(3))),
     }),
+    Case("list [3], as a view", _column([[3]], pa.list_view(pa.int64()))),
+    Case("map {zip: 3}", _column([[("zip", 3)]], pa.map_(pa.string(), pa.int64()))),
     Case("object {zip: 3}", {
         **_python({"zip": 3}), "pandas": _pandas([{"zip": 3}], "object"),
         **_polars([{"zip": 3}], "Struct({'zip': pl.Int64})"),
@@ -470,6 +477,9 @@ CASES: list[Case] = [
             "google.protobuf.Value", lambda m: setattr(m, "number_value", 3)
         ),
     }),
+    Case("value 3 of a union", _column(
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([3])])
+    )),
     Case("complex number", {**_python(1j), "pandas": _pandas([1j], "complex128")}),
 ]  # fmt: skip
 
