@@ -72,10 +72,10 @@ def to_the_power(w: float, least: float, likelihood: Any, of_rates: Any) -> None
 
     least: the least p, so a label of any weight moves odds at most as far as one of weight 1 can.
     Not inlined: a power slows down the loop around it."""
-    top, times = max(likelihood.max(), of_rates.max()), min(float(w), MOST)
+    top, times = max(likelihood.max(), of_rates.max()), min(w, MOST)
     for each in (likelihood, of_rates):
         for i in range(each.shape[0]):
-            each[i] = max((each[i] / top) ** times, least)
+            each[i] = max((each[i] / top) ** float(times), least)
 
 
 @inlined
