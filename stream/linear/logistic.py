@@ -132,7 +132,8 @@ class LogisticRegression(Learner):
     counts in ``overflows["tokens"]``.
 
     Each learned record moves each of its weights by learning_rate · g / √(0.01 + Σ g²), where g is
-    its gradient of the log loss, times the weight of the record (AdaGrad). The order of the records
+    its gradient of the log loss, times the weight of the record (AdaGrad). In later steps a record
+    of weight w > 1 counts with g² / w, which is that of w records. The order of the records
     matters. `merge` is not exact: a weight becomes the mean of both, weighted by their Σ g².
     Records cannot be unlearned.
 

@@ -128,18 +128,18 @@ class SlowLogisticRegression:
         self.squares = {name: square * kept for name, square in self.squares.items()}
         for c in classes:
             error = w * ((c == y) - p[c])
-            self._step(("bias", ""), c, error)
+            self._step(("bias", ""), c, error, w)
             for name, value in features.items():
                 if value:
                     penalty = self.l2 * self.weights.get((name, c), 0.0)
-                    self._step(name, c, error * value - penalty)
+                    self._step(name, c, error * value - penalty, w)
         self.learned.append((x, y, w))
         self.had.append((had, y, w))
 
-    def _step(self, feature: Name, y: Label, gradient: float) -> None:
-        at = feature, y
-        self.squares[at] = self.squares.get(at, 0.0) + gradient**2
-        step = self.learning_rate * gradient / sqrt(self.squares[at] + 0.01)
+    def _step(self, feature: Name, y: Label, gradient: float, w: float) -> None:
+        at, before = (feature, y), self.squares.get((feature, y), 0.0)
+        self.squares[at] = before + gradient**2 / max(w, 1.0)
+        step = self.learning_rate * gradient / sqrt(before + gradient**2 + 0.01)
         self.weights[at] = self.weights.get(at, 0.0) + step
 
 

@@ -283,13 +283,25 @@ def step(gradient: float, rate: float, squares: float) -> float:
 
 @inlined
 def learn_bias(
-    y: int, w: float, unit: float, rate: float, known: int, error: Any, bias: Any, squares: Any
+    y: int,
+    w: float,
+    unit: float,
+    part: float,
+    rate: float,
+    known: int,
+    error: Any,
+    bias: Any,
+    squares: Any,
 ) -> None:
-    """Turn error float64 (C,), the posterior, into the gradients of the scores; move the biases."""
+    """Turn error float64 (C,), the posterior, into the gradients of the scores; move the biases.
+
+    part: what is kept of a squared gradient. Of a weight w above 1 it is unit / w, so that w
+    squared gradients are kept, as of w records, and not w². Else no later step could undo what one
+    heavy record has moved."""
     for c in range(known):
         error[c] = w * ((1.0 if c == y else 0.0) - error[c])
-        squares[c] += error[c] * error[c] * unit
-        bias[c] += step(error[c], rate, squares[c] / unit)
+        bias[c] += step(error[c], rate, (squares[c] + error[c] * error[c] * unit) / unit)
+        squares[c] += error[c] * error[c] * part
 
 
 @inlined
@@ -299,6 +311,7 @@ def learn_weights(
     z: Any,
     scale: float,
     unit: float,
+    part: float,
     rate: float,
     l2: float,
     known: int,
@@ -309,7 +322,8 @@ def learn_weights(
     """Move the weights of `count` features: the row of each, int64, -1 for none, and its value.
 
     z float64 (k,): the values before they are scaled; NaN if missing, and a weight of 0 stays. (0,)
-    means that all are 1. error float64 (C,): the gradients of the scores of `known` classes.
+    means that all are 1. error float64 (C,): the gradients of the scores of `known` classes. part:
+    as in `learn_bias`.
     """
     for k in range(count):
         at, value = rows[k], z[k] if z.shape[0] > 0 else 1.0
@@ -317,8 +331,9 @@ def learn_weights(
             continue
         for c in range(known):
             gradient = error[c] * value * scale - l2 * weights[at, c]
-            squares[at, c] += gradient * gradient * unit
-            total = squares[at, c] if unit == 1.0 else squares[at, c] / unit  # divisions are slow
+            total = squares[at, c] + gradient * gradient * unit
+            squares[at, c] += gradient * gradient * part
+            total = total if unit == 1.0 else total / unit  # divisions are slow
             weights[at, c] += step(gradient, rate, total)
 
 
@@ -389,7 +404,7 @@ def progressive(
     weights, squares, slot, size, cut, refused, records, unit = s[8:16]
     of_class, means, counts = s[16:]
     rate, l2, growth, naive = rule
-    z, spread = empty(source.shape[0]), empty(source.shape[0])
+    q, z, spread = column.shape[0], empty(source.shape[0]), empty(source.shape[0])
     p, ones = empty((1, proba.shape[1])), empty(0)
     rows, out, predicted = empty(bucket.shape[0], int64), p[0], 0
     for i in range(op.shape[0]):
@@ -421,10 +436,10 @@ def progressive(
             fade(s)
         records[0] += 1
         admit(bucket, begin, count, most, slot, size, cut, refused, rows)
-        u, yi, q = unit[0], y[i], column.shape[0]
-        learn_bias(yi, w[i], u, rate, known, out, bias, bias_squares)
-        learn_weights(column, q, z, scale, u, rate, l2, known, out, number, number_squares)
-        learn_weights(rows, count, ones, scale, u, rate, l2, known, out, weights, squares)
+        u, yi, part = unit[0], y[i], unit[0] / max(w[i], 1.0)
+        learn_bias(yi, w[i], u, part, rate, known, out, bias, bias_squares)
+        learn_weights(column, q, z, scale, u, part, rate, l2, known, out, number, number_squares)
+        learn_weights(rows, count, ones, scale, u, part, rate, l2, known, out, weights, squares)
         add = w[i] * u
         shares[yi] += add
         if naive:

@@ -399,6 +399,17 @@ def test_no_moment_falls_below_zero(half_life) -> None:
         assert model.clone().load_state(model.to_state()).fingerprint() == model.fingerprint()
 
 
+def test_steps_after_a_label_are_as_short_as_after_as_many_labels_of_one() -> None:
+    """The squares had its weight twice, so that nothing undid what one heavy label had moved."""
+    model = LogisticRegression()
+    model.learn_one({"a": 1.0, "side": "left"}, "yes")
+    model.learn_one({"a": 2.0, "side": "left"}, "no", 100.0)
+    s = model._tables
+
+    assert 10.0 < s.bias_squares.max() <= 101.0
+    assert s.indicator_squares.max() <= 101.0
+
+
 def test_infinity_is_refused_whole() -> None:
     """Neither weights nor moments see it."""
     model = LogisticRegression()
