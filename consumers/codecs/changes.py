@@ -13,7 +13,7 @@ from consumers.base.errors import IgnoredRecordError, RecordError
 from consumers.codecs.format import Document
 from consumers.codecs.json_document import parse_quickly
 
-__all__ = ["OPERATIONS", "ChangeEvents"]
+__all__ = ["OPERATIONS", "ChangeEvents", "is_change"]
 
 OPERATIONS = ("c", "r", "u", "d", "t", "m")  # create, read, update, delete, truncate, message
 
@@ -47,9 +47,7 @@ class ChangeEvents:
 
     def __call__(self, value: bytes | None) -> Document:
         """The row. RecordError if it cannot be decoded, IgnoredRecordError if it is not wanted."""
-        event = self._documents(value)
-        if "op" not in event and isinstance(event.get("payload"), dict):
-            event = event["payload"]  # with the schema beside it: schemas.enable of Kafka Connect
+        event = _event(self._documents(value))
         operation, row = event.get("op"), event.get("after")
         if operation not in OPERATIONS:
             raise RecordError(
@@ -61,6 +59,24 @@ class ChangeEvents:
         if not isinstance(row, dict):
             raise RecordError("unparsable", f'expected an object in "after", got {row!r:.40}')
         return row
+
+
+def is_change(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a change event.
+
+    Examples
+    --------
+    >>> is_change({"op": "c"}), is_change({"schema": {}, "payload": {"op": "c", "after": {}}})
+    (False, True)
+    """
+    event = _event(document)
+    return event.get("op") in OPERATIONS and "after" in event
+
+
+def _event(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The event without the schema beside it: schemas.enable of Kafka Connect."""
+    inside = document.get("payload")
+    return inside if "op" not in document and isinstance(inside, dict) else document
 
 
 def _shown(event: Mapping[str, Any]) -> str:

@@ -236,6 +236,18 @@ def test_ids_of_change_events_are_those_of_their_rows(capsys: pytest.CaptureFixt
     assert "1 of the first 40 labels have the id of one of the first 40" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("schema", [False, True])
+def test_change_events_are_recognized_and_their_setting_named(
+    capsys: pytest.CaptureFixture[str], schema: bool
+) -> None:
+    """Else a model learns from `op`, and each update is another prediction."""
+    events = [{"op": "cu"[i % 2], "before": None, "after": x} for i, x in enumerate(SEEN)]
+    write([{"schema": {}, "payload": e} if schema else e for e in events], [])
+    init("payments", labels="refunds", transport=URL, name="events", no_look=True)
+
+    assert 'with [input] changes = ["c", "r"] their rows are' in capsys.readouterr().out
+
+
 def test_topic_without_objects_says_what_it_has_instead(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
