@@ -30,6 +30,7 @@ __all__ = [
     "RawDocuments",
     "faults",
     "faults_of",
+    "is_change",
     "reading",
     "refused",
 ]
@@ -181,9 +182,7 @@ class ChangeEvents:
 
     def __call__(self, value: bytes | None) -> Document:
         """The row. RecordError if it cannot be decoded, IgnoredRecordError if it is not wanted."""
-        event = self._documents(value)
-        if "op" not in event and isinstance(event.get("payload"), dict):
-            event = event["payload"]  # with the schema beside it: schemas.enable of Kafka Connect
+        event = _event(self._documents(value))
         operation, row = event.get("op"), event.get("after")
         if operation not in OPERATIONS:
             raise RecordError(
@@ -195,6 +194,24 @@ class ChangeEvents:
         if not isinstance(row, dict):
             raise RecordError("unparsable", f'expected an object in "after", got {row!r:.40}')
         return row
+
+
+def is_change(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a change event.
+
+    Examples
+    --------
+    >>> is_change({"op": "c"}), is_change({"schema": {}, "payload": {"op": "c", "after": {}}})
+    (False, True)
+    """
+    event = _event(document)
+    return event.get("op") in OPERATIONS and "after" in event
+
+
+def _event(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The event without the schema beside it: schemas.enable of Kafka Connect."""
+    inside = document.get("payload")
+    return inside if "op" not in document and isinstance(inside, dict) else document
 
 
 def _shown(event: Mapping[str, Any]) -> str:

@@ -197,7 +197,7 @@ def init(
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
     from consumers.config.load import parse
-    from consumers.config.propose import ONE_CLASS, choose, toml, with_key
+    from consumers.config.propose import ONE_CLASS, choose, doubtful, toml, with_key
     from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
     from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
@@ -205,7 +205,10 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     source, file, name, label, labels, transport, output, missing, registry, per = asked
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
-    warnings = _check_label(label, looked.records, source) if label else _doubtful_labels(looked)
+    if label:
+        warnings = _check_label(label, looked.records, source)
+    else:
+        warnings = [*looked.lacking, *doubtful([each for each, _ in looked.labels.values()])]
     id_field, about_id = id_of_records(id_field, label, looked, source, numbered=file is not None)
     warnings += doubts(looked, id_field)
     csv = file is not None and not file.format.typed
@@ -294,18 +297,6 @@ def _check_label(label: str, records: Records, source: str) -> list[str]:
         values = values[:SAMPLE_SIZE]
     warnings = check_labels(label, values, first_ones(len(values), "record"))
     return warnings + other_kinds(label, every)
-
-
-def _doubtful_labels(looked: Sampled) -> list[str]:
-    """Warnings about the records of a topic of labels."""
-    from consumers.config.propose import check_labels, other_kinds
-
-    values = [label for label, _ in looked.labels.values() if label is not None]
-    try:
-        found = check_labels("label", values, first_ones(len(values), "label")) if values else []
-    except ConfigError as error:
-        found = [str(error)]
-    return [*looked.lacking, *found, *other_kinds("label", values)]
 
 
 def _look(

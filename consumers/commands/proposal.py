@@ -223,11 +223,17 @@ def _number(records: Records) -> str:
 
 
 def doubts(looked: Sampled, id_field: str) -> list[str]:
-    """Warnings of few records, and of ids that repeat."""
+    """Warnings of change events, of few records, and of ids that repeat."""
+    from consumers.codecs.raw import is_change
     from consumers.config.sample import FEW_RECORDS
 
     n, repeated = len(looked.records), _repeated(looked, id_field)
     warnings = []
+    if all(map(is_change, looked.records)):
+        warnings.append(
+            'the records are change events of a table: with [input] changes = ["c", "r"] their '
+            "rows are the records, and [features] are columns (docs/howto/change-data.md)"
+        )
     if n < FEW_RECORDS:
         warnings.append(f"{counted(n, 'record')} cannot show what the fields are; give more")
     if repeated:

@@ -181,11 +181,14 @@ def lacking(given: Sequence[Keyed]) -> list[str]:
 
     of = {
         "no 'label'": [r for _, _, r in given if name_of(r.get("label")) is None],
-        "no 'id' and no key": [r for _, key, r in given if id_of(r, key, "id") is None],
+        "no 'id' that is text or an integer, and no key": [
+            r for _, key, r in given if not _can_join(name_of(r.get("id")), key)
+        ],
     }
     out = []
     for what, records in of.items():
-        names = ", ".join(map(repr, list(records[0])[:5])) if records else ""
+        there = [name for name, v in records[0].items() if v is not None] if records else []
+        names = ", ".join(map(repr, there[:5]))
         one = len(records) == 1
         if records:
             out.append(
@@ -194,6 +197,13 @@ def lacking(given: Sequence[Keyed]) -> list[str]:
                 f"{'a dead letter; it has' if one else 'dead letters; they have'} {names}"
             )
     return out
+
+
+def _can_join(value: object, key: bytes | None) -> bool:
+    """Whether this is an id; the key is it where there is no value."""
+    if value is None:
+        return bool(key)
+    return isinstance(value, str | int) and not isinstance(value, bool) and value != ""
 
 
 def id_of(record: Record, key: bytes | None, field: str) -> str | None:

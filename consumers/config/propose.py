@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from consumers.base.counts import counted
+from consumers.base.counts import counted, first_ones
 from consumers.base.errors import ConfigError
 from consumers.base.fields import name_of
 from consumers.config.auto import OF_KEYS, PER
@@ -34,6 +34,7 @@ __all__ = [
     "Waiting",
     "check_labels",
     "choose",
+    "doubtful",
     "hint",
     "other_kinds",
     "service_name",
@@ -370,6 +371,25 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
             )
         warnings.append(f"{ONE_CLASS} in {where}; {do}")
     return warnings
+
+
+def doubtful(values: Sequence[Any]) -> list[str]:
+    """What is odd about the labels of a topic, one line each, also if a model cannot learn them.
+
+    Examples
+    --------
+    >>> print(*doubtful([0.5, 0.7]))
+    label 'label': expected text, integers or truth values, got 0.5 in the first 2 labels; a model \
+predicts classes, no numbers: name a field that holds classes, or ranges
+    """
+    values = [value for value in values if value is not None]
+    if not values:
+        return []
+    try:
+        found = check_labels("label", values, first_ones(len(values), "label"))
+    except ConfigError as error:
+        return [str(error)]
+    return [*found, *other_kinds("label", values)]
 
 
 def other_kinds(label: str, values: Sequence[Any]) -> list[str]:

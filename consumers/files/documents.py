@@ -58,7 +58,8 @@ def _decode_slowly(file: File, line: int, value: bytes, what: str) -> Record:
             why = "it has an integer with more than 4,300 digits"
         raise ConfigError(f"{file}: line {line} is not JSON ({why}); {what}") from None
     if not isinstance(record, dict):
+        array = "; --format json reads an array" if line == 1 and isinstance(record, list) else ""
         raise ConfigError(
-            f"{file}: line {line} is JSON but not an object, got {shortened(value)}; {what}"
+            f"{file}: line {line} is JSON but not an object, got {shortened(value)}; {what}{array}"
         )
     return record

@@ -344,9 +344,8 @@ def label_records(
         if value is None:
             continue
         found = True
-        given = (name_of(field_of(record, name)) for name in ids)
-        id_ = next((each for each in given if each is not None), None)
-        if id_ is None:
+        there = next((name for name in ids if field_of(record, name) is not None), None)
+        if there is None:
             raise ConfigError(
                 f"{origin}: record {number} has a label but no id in field "
                 f"{' or '.join(map(repr, ids))}; name the field of its observation's id with "
@@ -355,7 +354,7 @@ def label_records(
         rest = {name: field_of(record, name) for name in beside}
         kept = {name: value for name, value in rest.items() if value is not None}
         named = {} if reporter is None else reporter.of(record)
-        yield {"id": id_, "label": value, **kept, **named}
+        yield {"id": id_of(number - 1, record, there), "label": value, **kept, **named}
     if not found and names:
         fields = ", ".join(sorted(names)[:20])
         raise ConfigError(

@@ -313,6 +313,8 @@ class EventLogger:
             words.append(budget_sentence(view.budget, view.quality.classes))
         if view.dead_letters:
             words.append(counted(sum(view.dead_letters.values()), "dead letter"))
+        if ignored := view.read_otherwise.get("ignored"):
+            words.append(f"{ignored:,} ignored")
         if view.pending:
             words.append(counted(view.pending, "waits for its label", "wait for labels"))
         log.info("%s", ", ".join(words))

@@ -176,14 +176,19 @@ SEEN: list[dict[str, object]] = [{"id": i, "amount": i % 7 + 0.5} for i in range
     ("label", "expected"),
     [
         ({"id": 1, "refunded": True}, "have no 'label', so they would be dead letters; they have"),
-        ({"order": 1, "label": "a"}, "have no 'id' and no key, so they would be dead letters"),
+        ({"order": 1, "label": "a"}, "have no 'id' that is text or an integer, and no key, so"),
+        ({"id": 2.0**60, "label": "a"}, "have no 'id' that is text or an integer, and no key, so"),
+        (
+            {"id": 1, "label": None},
+            "have no 'label', so they would be dead letters; they have 'id'",
+        ),
     ],
 )
 def test_labels_without_what_a_label_needs_are_said_before_the_run(
     capsys: pytest.CaptureFixture[str], label: dict[str, object], expected: str
 ) -> None:
     """Each is a dead letter; `check` called their ids fine."""
-    write(SEEN, [label | ({"id": i} if "id" in label else {}) for i in range(40)])
+    write(SEEN, [label | ({"id": i} if label.get("id") == 1 else {}) for i in range(40)])
 
     for said in checked("lacking", capsys):
         assert f"40 of the first 40 label records {expected}" in said
@@ -196,6 +201,16 @@ def test_labels_of_two_kinds_are_said_before_the_run(capsys: pytest.CaptureFixtu
 
     for said in checked("kinds", capsys):
         assert "10 of 40 labels are of another kind than the first one (True, then 'true')" in said
+
+
+def test_labels_that_are_measurements_are_said_before_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A model predicts classes: each of these is a dead letter."""
+    write(SEEN, [{"id": i, "label": i / 7 + 0.1} for i in range(40)])
+
+    for said in checked("measured", capsys):
+        assert "label 'label': expected text, integers or truth values, got 0.1" in said
 
 
 def test_ids_that_do_not_meet_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,6 +234,18 @@ def test_ids_of_change_events_are_those_of_their_rows(capsys: pytest.CaptureFixt
 
     assert main(["check", "shop.toml", "--create"]) == 0
     assert "1 of the first 40 labels have the id of one of the first 40" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("schema", [False, True])
+def test_change_events_are_recognized_and_their_setting_named(
+    capsys: pytest.CaptureFixture[str], schema: bool
+) -> None:
+    """Else a model learns from `op`, and each update is another prediction."""
+    events = [{"op": "cu"[i % 2], "before": None, "after": x} for i, x in enumerate(SEEN)]
+    write([{"schema": {}, "payload": e} if schema else e for e in events], [])
+    init("payments", labels="refunds", transport=URL, name="events", no_look=True)
+
+    assert 'with [input] changes = ["c", "r"] their rows are' in capsys.readouterr().out
 
 
 def test_topic_without_objects_says_what_it_has_instead(

@@ -365,6 +365,11 @@ def test_labels_alone_keep_their_weight_and_their_time(produce_labels: Produce, 
             "a.csv: record 1 has a label but no id in field 'id' or 'order'; name the field of its "
             "observation's id with --id-field\n",
         ),
+        (
+            "id,label\n1.5,yes\n2,no\n",
+            [],
+            "record 1: field 'id' is 1.5, expected text or an integer",
+        ),
         ("id,label\n", [], "expected records, got none; nothing was written"),
         ("id,label\n7,yes\n", ["--delay", "5"], "labels need --label-topic T and --label FIELD"),
     ],

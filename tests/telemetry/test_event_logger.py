@@ -146,6 +146,15 @@ def test_end_tells_how_it_stood(caplog) -> None:
     ]
 
 
+def test_end_tells_how_many_records_were_ignored(caplog) -> None:
+    """Else updates and tombstones of a table count as observations, and nothing says why."""
+    caplog.set_level(logging.INFO, logger="headwater")
+
+    EventLogger(lambda: 0.0).ended("drained", 12, replace(view(), read_otherwise={"ignored": 1200}))
+
+    assert caplog.messages[0].endswith("7 dead letters, 1,200 ignored, 4 wait for labels")
+
+
 def test_end_tells_what_decisions_cost(caplog) -> None:
     """Beside what doing always the same would have cost."""
     caplog.set_level(logging.INFO, logger="headwater")

@@ -314,9 +314,10 @@ def test_fields_that_no_record_has_are_reported(config, rows, tmp_path) -> None:
     plan = plan_files(config, place)
 
     assert list(plan.absent) == ["b"]
-    assert plan.fields is not None
-    assert (plan.fields.used["b"], "B" in plan.fields.unknown) == (0, True)
-    assert plan.fields.used["a"] == plan.fields.observations
+    fields = learned(plan, fits(plan)).fields
+    assert fields is not None
+    assert (fields.used["b"], "B" in fields.unknown) == (0, True)
+    assert fields.used["a"] == fields.observations
 
 
 @pytest.mark.parametrize(

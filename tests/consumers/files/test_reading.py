@@ -314,6 +314,7 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("7", "Return-Path: <a@b.org>\nSubject: x\n\n", "it looks like mail: give --format eml"),
         ("app.log", "a,b\n1,2\n", "convert it, or give --format"),
         ("a.jsonl", "[1, 2]\n", "line 1 is JSON but not an object, got [1, 2]"),
+        ("a.jsonl", '[{"a": 1}]\n', "one JSON object; --format json reads an array"),
         ("a.jsonl", b'{"\xc3\xa4": "\xff"}\n', "line 1, byte 9: 0xff is not UTF-8"),
         ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
         (
