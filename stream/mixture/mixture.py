@@ -186,11 +186,11 @@ class Mixture(Composed):
     They are kept with the waiting row, 8 · (N + 5) bytes a class. A label that was not known at the
     prediction moves no weight.
 
-    A label of a weight above 1 moves the odds of two experts as far as that many labels do, at most
-    10, and at most as far as one record of weight 1 can, by the factor C / 0.001 for C classes. In
-    gradient steps, and in bins, it counts as at most 100 records. So what the mixture itself has
-    learned is never ruined by one label. Its experts learn the whole weight: one label of a million
-    is nearly all that an expert which does not forget knows. A service rejects such labels, see
+    A label of a weight above 1 moves the odds of two experts as far as that many labels do, but at
+    most as far as one record of weight 1 can, by the factor C / 0.001 for C classes. In gradient
+    steps, and in bins, it counts as at most 100 records. So what the mixture itself has learned is
+    never ruined by one label. Its experts learn the whole weight: one label of a million is nearly
+    all that an expert which does not forget knows. A service rejects such labels, see
     ``[labels] max_weight``.
 
     With `rest`, an expert whose mean weight over 1,000 labels was below 0.01 rests for the next

@@ -116,8 +116,7 @@ class SlowMixture:
         if y in classes:
             awake = [p[y] for p in given if p is not None]
             top = max(*awake, *(p[y] for p in by_rate))
-            most = min(w, 10.0)
-            learned = lambda p: max((p[y] / top) ** most, self.floor / len(classes))  # noqa: E731
+            learned = lambda p: max((p[y] / top) ** w, self.floor / len(classes))  # noqa: E731
             for k, rate in enumerate(self.rates):
                 likelihood = [learned(by_rate[k] if p is None else p) for p in given]
                 self.bank[k] *= learned(by_rate[k])

@@ -24,7 +24,7 @@ from stream.mixture._kernels.calibrate import (
     correct_by_bin,
     count_bin,
 )
-from stream.mixture._kernels.weigh import MOST, floored, only_awake
+from stream.mixture._kernels.weigh import floored, only_awake
 
 Floats = NDArray[float64]
 
@@ -384,7 +384,7 @@ def scale_logs(w: float, known: int, length: Any, learned: Any) -> None:
                 top = max(top, learned[g + h, i])
         for h in range(2):
             for i in range(length[g + h]):
-                learned[g + h, i] = max(min(w, MOST) * (learned[g + h, i] - top), least)
+                learned[g + h, i] = max(w * (learned[g + h, i] - top), least)
 
 
 @kernel

@@ -13,7 +13,6 @@ from stream.kernel import inlined, kernel
 Floats = NDArray[float64]
 
 TINY = 1e-200  # below it, a sum of weights has lost digits
-MOST = 10.0  # a heavier label counts as this many records, where experts are weighed
 
 
 class Belief(NamedTuple):
@@ -68,14 +67,14 @@ def floored(p: float, floor: float, least: float) -> float:
 
 @kernel
 def to_the_power(w: float, least: float, likelihood: Any, of_rates: Any) -> None:
-    """Replace each p by the power w, or MOST, of p / the largest one, and at least by `least`.
+    """Replace each p by the power w of p / the largest one, and at least by `least`.
 
     least: the least p, so a label of any weight moves odds at most as far as one of weight 1 can.
     Not inlined: a power slows down the loop around it."""
-    top, times = max(likelihood.max(), of_rates.max()), min(w, MOST)
+    top = max(likelihood.max(), of_rates.max())
     for each in (likelihood, of_rates):
         for i in range(each.shape[0]):
-            each[i] = max((each[i] / top) ** float(times), least)
+            each[i] = max((each[i] / top) ** float(w), least)
 
 
 @inlined
