@@ -21,9 +21,12 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from stream.data.schema import Kind
 from stream.remembered import remembered
+
+if TYPE_CHECKING:
+    from stream.data.schema import Kind
 
 __all__ = [
     "FAULTS",
