@@ -19,7 +19,8 @@ from consumers.base.errors import ConfigError, IgnoredRecordError, RecordError
 from consumers.codecs.format import Document, WireFormat
 from consumers.codecs.json_document import parse_quickly
 from consumers.codecs.schemas import StoredSchema
-from consumers.mail.fields import FAULTS, IGNORED, ignored_in
+from consumers.mail.fields import FAULTS
+from consumers.mail.later import IGNORED, ignored_in
 from stream.data.block import Rows
 from stream.data.schema import Schema
 

@@ -38,7 +38,7 @@ from consumers.config.sections import (
     ValuesConfig,
 )
 from consumers.config.serve import RegistryConfig, ServeConfig, TelemetryConfig
-from consumers.mail.fields import IGNORED
+from consumers.mail.later import IGNORED
 from consumers.transports.registry import transport_of
 from stream.contest import MOST
 from stream.data.schema import Field as Feature

@@ -14,7 +14,7 @@ from typing import Any
 
 from consumers.mail import limits
 from consumers.mail.body import Body
-from consumers.mail.fields import is_ignored
+from consumers.mail.later import is_ignored
 from consumers.mail.parts import mail_parts
 from consumers.mail.sent import READ, address_of, received_words, sent_words
 from consumers.mail.values import text_of

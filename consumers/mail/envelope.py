@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from consumers.mail.fields import is_ignored
+from consumers.mail.later import is_ignored
 
 __all__ = [
     "COMPARED",

@@ -1,46 +1,20 @@
-"""What the document of a mail is made of: fields, versions of the rules, ignored headers.
-
-The fields of a mail, name to kind. It needs no parser.
-
-What decides the words of a mail, with its version.
+"""The fields of a mail, name to kind, and what decides the words in them, with its version.
 
 Rule: another version may give other words from the same bytes, so it gives another model. Therefore
 these versions are part of the identity of a service that reads mail.
-
-Headers that are no evidence, because a filter or a mailbox added them to a mail that had come.
-
-Rule: a verdict of another filter is not what the mail says. A model that learned it would let pass
-each mail with such a header, and a flag such as `Status` says what the reader did.
-`Authentication-Results` and `Received-SPF` stay evidence: a server writes them before a filter sees
-the mail, removes those that come from outside (RFC 8601), and they say what was measured.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
-from stream.remembered import remembered
+from stream.data.schema import Kind
 
-if TYPE_CHECKING:
-    from stream.data.schema import Kind
+__all__ = ["FAULTS", "FIELDS", "MODULES", "RULES", "versions"]
 
-__all__ = [
-    "FAULTS",
-    "FIELDS",
-    "IGNORED",
-    "LATER",
-    "MODULES",
-    "RULES",
-    "ignored_in",
-    "is_ignored",
-    "versions",
-]
-
-RULES = 5  # the version of the rules that make these fields
+RULES = 4  # the version of the rules that make these fields
 FIELDS: Mapping[str, Kind] = {
     "subject": "text",
     "text": "text",
@@ -56,53 +30,6 @@ FIELDS: Mapping[str, Kind] = {
 }
 # What may be wrong with a mail. In `structure` each is a word that begins with `wrong_`.
 FAULTS = ("bad_charset", "cut", "malformed", "nul", "too_deep", "unknown_charset")
-
-
-IGNORED = "ignored_headers"  # of the parser in an identity: the patterns of `[mail] ignore_headers`
-# `*` is any text. The first lines are filters, the others mailboxes and mail programs.
-LATER = (
-    *("x-headwater*", "x-was-headwater*", "x-spam*", "x-ham*", "x-bogosity", "x-dspam-*"),
-    *("x-crm114-*", "x-spambayes-*", "x-spamprobe", "x-rspamd-*", "x-amavis-*", "x-virus*"),
-    *("x-mailscanner*", "x-*-mailscanner*", "x-antivirus*", "x-antispam*", "x-barracuda-*"),
-    *("x-ironport-*", "x-proofpoint-*", "x-sa-*", "x-pmx-*", "x-cloudmark-*", "x-clamav-*"),
-    *("x-policyd-*", "x-dcc-*", "x-razor-*", "x-pyzor-*", "x-symantec-*", "x-sophos-*"),
-    *("x-fortinet-*", "x-trend-*", "x-mimecast-spam-*", "x-forefront-antispam-*"),
-    *("x-microsoft-antispam*", "x-ms-exchange-organization-*", "x-ms-exchange-antispam-*"),
-    *("x-eopattributedmessage", "x-yahoofilteredbulk", "x-gmx-anti*", "x-purgate*", "x-junk*"),
-    *("status", "x-status", "x-keywords", "x-uid", "x-uidl", "x-imap", "x-imapbase", "x-mozilla-*"),
-    *("x-gmail-*", "x-gm-thrid", "x-evolution*", "x-kmail-*", "x-account-key", "x-folder"),
-    *("x-label", "x-tuid", "x-apple-*", "content-length", "lines"),
-)
-
-
-@lru_cache(maxsize=64)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    every = (re.escape(each.strip().lower()).replace(r"\*", ".*") for each in names)
-    return re.compile("|".join(every))
-
-
-@remembered(1 << 13)
-def is_ignored(name: str, more: tuple[str, ...] = ()) -> bool:
-    """Whether a header is no evidence.
-
-    Parameters
-    ----------
-    name
-        Its name in lower case.
-    more
-        Other names, with `*` for any text.
-
-    Examples
-    --------
-    >>> is_ignored("x-spam-status"), is_ignored("subject"), is_ignored("x-our-7", ("X-Our-*",))
-    (True, False, True)
-    """
-    return _pattern((*LATER, *more)).fullmatch(name) is not None
-
-
-def ignored_in(parser: Mapping[str, str]) -> tuple[str, ...]:
-    """The patterns in what an identity says of its parser."""
-    return tuple(parser.get(IGNORED, "").split())
 
 
 MODULES = ("selectolax", "tinycss2", "webencodings", "chardetng_py", "publicsuffixlist")

@@ -20,7 +20,7 @@ from consumers.codecs.schemas import SchemaBook
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.config.learner import Trust
-from consumers.mail.fields import ignored_in
+from consumers.mail.later import ignored_in
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision, Budget
 from stream.drift import DriftRule
