@@ -148,6 +148,8 @@ class SlowSpamScorer:
         p, even = self.posterior(found, classes)
         columns = self.columns(classes)
         least = 5.0 / (5.0 + self.weight_of(SLOW, y))
+        others = fsum(p for c, p in even.items() if c != y)
+        w *= max(min(others / 1e-7, 1.0), 0.02, least)
         contradicts = 1.0 - min(even[y] / 0.1, 1.0)
         calm = 1.0 / (1.0 + 2.0 * max(self.surprise[0] - 1.5 - 0.2 * self.surprise[1], 0.0))
         part, of_bias = (

@@ -142,6 +142,22 @@ def test_label_against_a_sure_prediction_does_little() -> None:
     assert sum(a != b for a, b in zip(before, after, strict=True)) <= 10
 
 
+@pytest.mark.parametrize("label", ["ham", "spam"])
+def test_record_that_comes_again_and_again_says_little_of_others(label: str) -> None:
+    """Else all other words of its class are rare: the evidence of all others moved by 2 to 4."""
+    given = subjects(1500, range(500, 560), range(560, 620), seed=1)
+    model = SpamScorer()
+    model.learn_many(*zip(*given[:1000], strict=True))
+    others = [x for x, _ in given[1100:]]
+    before = np.log(even_of(model, *others))
+    again = next(x for x, y in given[1000:1100] if y == label == model.predict_one(x))
+
+    model.learn_many([again] * 600, [label] * 600)
+
+    moved = np.log(even_of(model, *others)) - before
+    assert abs(np.mean(moved[:, 1] - moved[:, 0])) < 1.5
+
+
 def test_what_has_no_known_word_has_no_evidence() -> None:
     """Whatever the labels' shares: only the prior is left."""
     model = learned(messages(100, 2))
