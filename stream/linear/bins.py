@@ -2,9 +2,9 @@
 weight has a bin of its own, and the others share the rest.
 
 Rule: a number has a summary of its values, as a `QuantileSketch` has. While a number has little
-weight, the summary learns each value. Later it learns one value for each 1/256 of the weight, with
-all weight since the last one. So bins cost little, and the summary is that of a sample of some 500
-values, or of all if they are fewer.
+weight, the summary learns each value. Later it learns one value for each 1/128 of the weight, with
+all weight since the last one, and a quarter of these values move the bins. So bins cost little, and
+the summary is that of a sample of some 250 values, or of all if they are fewer.
 """
 
 from __future__ import annotations

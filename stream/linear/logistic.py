@@ -137,9 +137,9 @@ class LogisticRegression(Learner):
     matters. `merge` is not exact: a weight becomes the mean of both, weighted by their Σ g².
     Records cannot be unlearned.
 
-    Bins end at quantiles of a number: exact ones of its first 128 values or more, and then those
-    of a sample of some 500 values, of which newer ones take the place of older ones. A quantile is
-    then wrong by about 2 % of the weight. `merge` adds at most the errors of the summaries of both,
+    Bins end at quantiles of a number: those of its first 64 values or more, and then those of a
+    sample of some 250 values, of which newer ones take the place of older ones. A quantile is then
+    wrong by about 3 % of the weight. `merge` adds at most the errors of the summaries of both,
     see `QuantileSketch`, which with 128 entries are 2.4 % each.
 
     O(C · features) to predict and to learn, with at most 120 pairs. Memory: 32 · C bytes for each

@@ -17,7 +17,9 @@ Floats = NDArray[float64]
 MOST_PAIRED = 16  # values of a record that are paired with each other
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
 BUCKET_BITS = 20
-SHARE = 1.0 / 256.0  # of its weight, for which a number that has much of it learns one value
+SHARE = 1.0 / 128.0  # of its weight, for which a number that has much of it learns one value
+FEW = 32  # values of a summary, up to which each new one moves the bins
+SELDOM = 0.25  # the share of later ones that do
 TURN = 0.6180339887498949  # the golden ratio: its multiples are spread evenly between 0 and 1
 
 
@@ -56,14 +58,15 @@ def even_cuts(s: Any, cuts: Any) -> None:
     left, k, here, n = 0.0, 0, 0.0, s.size[0]
     for i in range(n):
         left += s.weight[i]
+    share = left / (cuts.shape[0] + 1)
     for i in range(n):
-        if k == cuts.shape[0]:
-            break
-        share = left / (cuts.shape[0] + 1 - k)
         if here > 0.0 and here + s.weight[i] - share > share - here:  # nearer without this value
             cuts[k] = s.value[i - 1]
             left -= here
             k, here = k + 1, 0.0
+            if k == cuts.shape[0]:
+                break
+            share = left / (cuts.shape[0] + 1 - k)
         here += s.weight[i]
     for j in range(k, cuts.shape[0]):
         cuts[j] = s.value[n - 1]
@@ -74,9 +77,10 @@ def sample(x: float, j: int, b: Any) -> None:
     """Have the summary of number j learn x with all weight that waits."""
     found = summary(b, j)
     insert(x, b.waiting[j], found)
-    even_cuts(found, b.cut[j])
     b.waiting[j] = 0.0
     b.turn[j] = (b.turn[j] + TURN) % 1.0
+    if found.size[0] <= FEW or b.turn[j] < SELDOM:
+        even_cuts(found, b.cut[j])
 
 
 @kernel
@@ -94,7 +98,7 @@ def fade(unit: Any, growth: float, b: Any) -> None:
 def learn_row(x: Any, r: int, w: float, source: Any, column: Any, b: Any) -> None:
     """Learn row r of x. source, column: as in `standardise`.
 
-    The summary of a number learns a value once 1/256 of the weight waits, times 0.5 to 1.5 in turn:
+    The summary of a number learns a value once 1/128 of the weight waits, times 0.5 to 1.5 in turn:
     at equal distances it might learn only the values of one hour of the day."""
     n, waiting, turn = b.n, b.waiting, b.turn
     for k in range(source.shape[0]):
