@@ -55,7 +55,14 @@ _NOT_LEARNED = (
     ("model", "trust_python"),
     ("scale", "standbys"),
 )
-_OPTIONAL_INPUT = ("numbers_as_text", "tombstones", "changes")
+# Keys that decide nothing while a key of their section has its default, with that key.
+_UNUSED = (
+    ("input", "numbers_as_text", "numbers_as_text"),
+    ("input", "tombstones", "tombstones"),
+    ("input", "changes", "changes"),
+    ("labels", "after", "silence"),
+    ("labels", "score_silence", "silence"),
+)
 
 
 class Config(Section):
@@ -428,10 +435,10 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
-        for key in _OPTIONAL_INPUT:
-            # Off, it decides nothing, so the identity does not have it.
-            if getattr(self.input, key) == type(self.input).model_fields[key].default:
-                del identity["input"][key]
+        for section, key, switch in _UNUSED:
+            part = getattr(self, section)
+            if getattr(part, switch) == type(part).model_fields[switch].default:
+                del identity[section][key]
         if self.labels.reporter is not None:
             identity["reporters"] = self.reporters.model_dump(mode="json")
         if parser := self.parser:
@@ -439,9 +446,6 @@ class Config(Section):
         if self.values.missing is not None:
             # Neither the order nor a repetition of the texts changes what is learned.
             identity["values"]["missing"] = sorted(self.values.texts)
-        if self.labels.silence is None:
-            for key in ("after", "score_silence"):
-                del identity["labels"][key]
         # How often is no part of it, because each mix is journaled.
         identity["scale"]["mix"] = self.scale.mix is not None
         return identity

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from consumers.base.counts import printable
 from consumers.base.errors import ConfigError
 from consumers.offline.evaluate import fingerprint_text
 from consumers.offline.plot import CurvePoint
@@ -346,8 +347,7 @@ def _section(title: str, note: str, body: str) -> str:
 
 
 def _text(value: object, longest: int = LONGEST) -> str:
-    text = str(value)
-    text = text if text.isprintable() else repr(text)
+    text = "" if value == "" else printable(str(value))
     return escape(text if len(text) <= longest else text[: longest - 1] + "…")
 
 
