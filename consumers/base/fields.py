@@ -162,8 +162,8 @@ def key_of(id_: object) -> bytes | None:
 
     Examples
     --------
-    >>> key_of(7), key_of("né"), key_of("a\ud83d")
-    (b'7', b'n\xc3\xa9', None)
+    >>> key_of(7), key_of("né"), key_of("a\\ud83d")
+    (b'7', b'n\\xc3\\xa9', None)
     """
     try:
         return str(id_).encode()
