@@ -214,7 +214,7 @@ def test_progress_is_shown_above_a_second(records, file, config, verified, monke
 
     _, _, err = verified(config(), file(records), "--label", "y")
 
-    assert f" of {RECORDS:,} records verified by river (" in err
+    assert f" of {RECORDS:,} records verified by river" in err
 
 
 DRIFT = '[drift]\naction = "reset"\ndetectors = [{on = "error", type = "ADWIN"}]\n'

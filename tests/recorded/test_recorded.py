@@ -4,7 +4,8 @@
 those of today: corrections, dead letters, labels that come early, late and twice, drift that resets
 a model or promotes a challenger, decisions, rollbacks, promotions, records that were passed over;
 on the embedded log and on Kafka. The fingerprints are of 2026-11-30: since then the state counts
-what was cut and converted, and nothing else of it differs. Services of 2026-11-22, converted on
+what was cut and converted, and nothing else of it differs; the identity got `max_weight`, so that
+the journals are those of today's configuration. Services of 2026-11-22, converted on
 2026-11-29, had the same predictions and dead letters, byte for byte.
 """
 

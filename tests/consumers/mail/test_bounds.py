@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
-from consumers.mail import hiding, limits
+from consumers.mail import limits, styles
 from consumers.mail.document import mail_document
 from consumers.mail.markup import read_markup
 from consumers.mail.styles import declared
@@ -282,15 +282,15 @@ OLD_WORDS = re.compile(r"[^\s(]+(?:\([^)]*\))?")
 @given(st.lists(st.sampled_from(STYLES), max_size=12).map("".join))
 def test_patterns_of_styles_match_as_their_slow_twins(text: str) -> None:
     """Those take the square of their text."""
-    found, slow = (each.match(text) for each in (hiding._LENGTH, OLD_LENGTH))
+    found, slow = (each.match(text) for each in (styles._LENGTH, OLD_LENGTH))
     important = OLD_IMPORTANT.search(text.strip())
     value = (text.strip()[: important.start()] if important else text).strip()
-    words = [word for word in OLD_WORDS.findall(value) if hiding.colour_of(word)]
+    words = [word for word in OLD_WORDS.findall(value) if styles.colour_of(word)]
     plain = not any(mark in text for mark in ("'", '"', "(", ";"))
 
-    assert bool(hiding._NOT_SIMPLE.search(text)) == bool(OLD_NOT_SIMPLE.search(text))
+    assert bool(styles._NOT_SIMPLE.search(text)) == bool(OLD_NOT_SIMPLE.search(text))
     assert (found and found.groups()) == (slow and slow.groups())
-    assert hiding.background_of({"background": (value, False)}) == (words or [""])[0]
+    assert styles.background_of({"background": (value, False)}) == (words or [""])[0]
     if plain:
         assert declared(f"background:{text}").get("background", ("", False)) == (
             (value, important is not None) if value else ("", False)
