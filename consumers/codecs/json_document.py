@@ -59,11 +59,12 @@ SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
 MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _WITH_A_SCHEMA = (
     "; a record with a schema begins so too: set [registry] url and [input] format if it is one"
 )
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
-_BEFORE_COLON = (b" :", b"\n:", b"\r:", b"\t:")
+_SPACE = b" \t\n\r"  # which may be between a name and its colon
 _BRACKET = re.compile(r"[\[\]{}]")
 _ESCAPE = re.compile(  # a pair, else half of one, else any other escape
     rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL
@@ -218,9 +219,9 @@ def flattened(
 
 
 def parts_of(names: Collection[str]) -> frozenset[bytes]:
-    """The names, and the parts of dotted ones, as they are in JSON without escapes."""
+    """The names, and the parts of dotted ones, as they are in JSON without escapes and spaces."""
     parts = {part for name in names for part in (name, *name.split("."))}
-    return frozenset(part.encode(errors="replace") for part in parts)
+    return frozenset(part.encode(errors="replace").translate(None, _SPACE) for part in parts)
 
 
 def parse_quickly(value: bytes | None) -> dict[str, Any]:
@@ -250,9 +251,10 @@ def may_repeat(value: bytes, given: int, names: Collection[bytes]) -> bool:
     """
     if value.count(b":") == given:
         return False
-    if any(space in value for space in _BEFORE_COLON):
-        return True
-    every = [part[part.rfind(b'"') + 1 :] for part in value.split(b'":')[:-1]]
+    dense = value.translate(None, _SPACE)
+    if dense.count(b'":') == len(_decode_names(value)):
+        return False  # the others are undeclared
+    every = [part[part.rfind(b'"') + 1 :] for part in dense.split(b'":')[:-1]]
     found = [name for name in every if name in names or b"\\" in name]
     return len(set(found)) < len(found) or any(b"\\" in name for name in found)
 
@@ -270,7 +272,7 @@ def any_may_repeat(value: bytes, document: Mapping[str, Any]) -> bool:
     names = _names(document)
     if value.count(b":") == names:
         return False
-    return value.count(b'":') != names or any(space in value for space in _BEFORE_COLON)
+    return value.translate(None, _SPACE).count(b'":') != names
 
 
 def _names(value: object) -> int:

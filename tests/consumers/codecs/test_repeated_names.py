@@ -22,6 +22,7 @@ REPEATED = [  # schema, template, what comes after the other fields, the field t
     (FLAT, ROW, r',"amo\u0075nt":900', "amount"),
     (FLAT, ROW, ',"urgent" : false', "urgent"),
     (FLAT, ROW, ',"colour":"blue"', "colour"),
+    (FLAT, ROW, ',"at":"10:00","colour" :\t"blue"', "colour"),
     (FLAT, ROW, ',"text":null', "text"),
     (NESTED, INSIDE, ',"shop":{"amount":900,"colour":"red"}', "shop.amount"),
     (NESTED, INSIDE, ',"shop":{}', "shop.colour"),
