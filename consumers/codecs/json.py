@@ -32,8 +32,13 @@ from consumers.codecs.json_document import (
     LARGEST_RECORD,
     LONGEST_ID,
     SHORT,
+    Repeated,
+    field_in,
+    flattened,
+    may_repeat,
     parse,
     parse_quickly,
+    parts_of,
     plain,
     uncut,
     whole_names,
@@ -154,13 +159,14 @@ class JsonObservations:
         names += [id_field] if label_field is None else [id_field, label_field]
         declared = names[: len(schema.fields)]
         self._unknown = None if closed else UnknownFields(declared, names[len(declared) :])
+        self._names = parts_of(names)
         self._dotted = [i for i, name in enumerate(names) if "." in name]
         whole: dict[str, Any] = {id_field: "no_id"}
         if label_field is not None:
             whole.setdefault(label_field, "label_kind")
         self._slow = whole_names(documents or parse, whole)
         if documents is not None:  # of a document, unlike of bytes, nested values are found at once
-            self._slow = _flattened(self._slow, [names[i] for i in self._dotted])
+            self._slow = flattened(self._slow, [names[i] for i in self._dotted])
             documents = self._slow
         self._documents = documents
         plain_numbers = not self._as_text
@@ -241,6 +247,8 @@ class JsonObservations:
                 found = astuple(decode(value if safe else checked(value)))
                 if dotted and any(found[j] is None for j in dotted):
                     raise msgspec.DecodeError  # it may be in a nested object
+                if text and may_repeat(value, len(found) - found.count(None), self._names):
+                    raise msgspec.DecodeError
                 id_, label = found[width], found[width + 1] if inside else None
                 ids[i] = (
                     id_
@@ -275,7 +283,8 @@ class JsonObservations:
             id_ = _id(found[width := len(self.schema.fields)], key)
         except (msgspec.DecodeError, RecordError):
             return None
-        if any(found[j] is None for j in self._nested):
+        again = self._documents is None and value and may_repeat(value, 0, self._names)
+        if again or any(found[j] is None for j in self._nested):
             return None
         converted = 0
         for j in self._numbers:
@@ -325,12 +334,15 @@ class JsonObservations:
         features: list[Any] = []
         bad: list[BadValue] = []
         for j, f in enumerate(self.schema.fields):
-            found = field_of(document, f.name)
+            found = field_in(document, f.name)
             if f.kind in ("numeric", "binary") and isinstance(found, str):
                 if is_missing(found, self.missing):
                     found = None
                 elif j in self._as_text and (number := number_in(found)) is not None:
                     found = number
+            if type(found) is Repeated:
+                bad.append(BadValue(f.name, "wrong_kind", f"field {f.name!r} {found}", found))
+                found = None
             try:
                 features.append(_CONVERT[f.kind](f.name, found))
             except InvalidRecordError as error:
@@ -415,9 +427,10 @@ class JsonLabels:
         reporter: str | None = None,
         heaviest: float = kinds.HEAVIEST,
     ) -> None:
-        whole: dict[str, Any] = {"id": "no_id", "label": "label_kind"}
+        whole: dict[str, Any] = {"id": "no_id", "label": "label_kind", "w": "bad_weight"}
         if reporter is not None:
             whole.setdefault(reporter, "bad_reporter")
+        self._names = parts_of(whole)
         self._slow = whole_names(documents or parse, whole)
         documents = None if documents is None else self._slow
         self._documents = documents
@@ -452,7 +465,8 @@ class JsonLabels:
         ids, labels, weights = [""] * n, [None] * n, [1.0] * n  # type: list[str], list[object], list[float]
         out = DecodedLabels(ids, labels, weights, {})
         named = out.reporters = None if self.reporter is None else [None] * n
-        checked = plain if self._documents is None else _unchecked
+        text = self._documents is None
+        checked = plain if text else _unchecked
         for i, value in enumerate(values):
             try:
                 if decode is None:
@@ -460,6 +474,8 @@ class JsonLabels:
                 safe = value is not None and len(value) <= SHORT and value.isascii()
                 record = decode(value if safe else checked(value))
                 if record.label is None or not 0 < record.w <= self.heaviest:
+                    raise msgspec.DecodeError
+                if text and value and may_repeat(value, 2 - (record.id is None), self._names):
                     raise msgspec.DecodeError
                 id_ = record.id
                 ids[i] = (
@@ -545,21 +561,6 @@ def _converted(
     documents: Callable[[bytes | None], dict[str, Any]], converter: Converter[Any]
 ) -> Callable[[Any], Any]:
     return lambda value: converter(documents(value))
-
-
-def _flattened(
-    documents: Callable[[bytes | None], dict[str, Any]], names: Sequence[str]
-) -> Callable[[bytes | None], dict[str, Any]]:
-    """The decoder, with the nested values under their dotted names too."""
-    if not names:
-        return documents
-
-    def decode(value: bytes | None) -> dict[str, Any]:
-        document = documents(value)
-        found = {name: field_of(document, name) for name in names if name not in document}
-        return document | found
-
-    return decode
 
 
 def _unchecked(value: bytes | None) -> bytes | None:

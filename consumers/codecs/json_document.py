@@ -8,6 +8,10 @@ Half of a surrogate pair, which a program leaves when it cuts an emoji, becomes 
 no text can be written with it, and one cut text must not cost the other fields. An id, a label or a
 reporter is compared with others, so a record with a cut one is rejected (`whole_names`).
 
+A name that comes twice in an object, with different values, has no value: each parser takes another
+one, so a record could show one value here and another one to the next system. Its values become
+`Repeated`, which fits no kind of field.
+
 A journal replays by these rules. So a version that changes them, or the list
 `consumers.base.fields.MISSING`, has to journal by which rules a service began.
 """
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,9 +36,16 @@ __all__ = [
     "LARGEST_RECORD",
     "LONGEST_ID",
     "SHORT",
+    "Repeated",
+    "any_may_repeat",
     "check_size",
+    "field_in",
+    "flattened",
+    "may_repeat",
+    "object_of",
     "parse",
     "parse_quickly",
+    "parts_of",
     "plain",
     "too_deep",
     "uncut",
@@ -48,14 +59,25 @@ SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
 MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _WITH_A_SCHEMA = (
     "; a record with a schema begins so too: set [registry] url and [input] format if it is one"
 )
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
+_SPACE = b" \t\n\r"  # which may be between a name and its colon
 _BRACKET = re.compile(r"[\[\]{}]")
 _ESCAPE = re.compile(  # a pair, else half of one, else any other escape
     rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL
 )
+
+
+class Repeated(list[Any]):
+    """The different values of a name that comes several times in an object."""
+
+    def __str__(self) -> str:
+        """The first ones in words."""
+        shown = " and ".join(repr(value)[:40] for value in self[:3])
+        return f"comes {len(self)} times, with different values: {shown}"
 
 
 def check_size(value: bytes) -> None:
@@ -86,7 +108,7 @@ def parse(value: bytes | None) -> dict[str, Any]:
         text = uncut(value).decode(encoding)
         if too_deep(text):
             raise RecordError("unparsable", f"expected at most {DEEPEST} levels of nesting")
-        document = json.loads(text, parse_int=_integer)
+        document = json.loads(text, parse_int=_integer, object_pairs_hook=object_of)
     except (ValueError, RecursionError) as error:
         raise RecordError("unparsable", f"not JSON: {error}") from None
     if not isinstance(document, dict):
@@ -112,8 +134,8 @@ def uncut(value: bytes, half: bytes = rb"\ufffd") -> bytes:
 def whole_names(
     documents: Callable[[Any], dict[str, Any]], names: Mapping[str, DeadLetterReason]
 ) -> Callable[[Any], dict[str, Any]]:
-    """The decoder, but a record with a text in one of these fields that was cut within a character
-    is a RecordError.
+    """The decoder, but a record is a RecordError if one of these fields has several values, or a
+    text that was cut within a character.
 
     Half of a surrogate pair would be U+FFFD there, as each other half is. So two ids would be one,
     and a label would join the observation of the other.
@@ -136,7 +158,9 @@ def whole_names(
     def decode(value: Any) -> dict[str, Any]:
         document = documents(value)
         for name, reason in names.items():
-            text = field_of(document, name)
+            text = field_in(document, name)
+            if type(text) is Repeated:
+                raise RecordError(reason, f"field {name!r} {text}")
             if type(text) is str and "\ufffd" in text and _is_cut(documents, value, name, text):
                 raise RecordError(
                     reason,
@@ -161,12 +185,101 @@ def _is_cut(
         return True
 
 
+def field_in(document: Mapping[str, Any], name: str) -> object:
+    """The value of a field as `field_of` has it; an object above it that is `Repeated`, if one is.
+
+    Examples
+    --------
+    >>> str(field_in(parse(b'{"shop": {"city": "Bonn"}, "shop": 1}'), "shop.city"))
+    "comes 2 times, with different values: {'city': 'Bonn'} and 1"
+    """
+    found = field_of(document, name)
+    if found is None and "." in name:
+        inner: object = document
+        for part in name.split("."):
+            inner = inner.get(part) if isinstance(inner, dict) else None
+            if type(inner) is Repeated:
+                return inner
+    return found
+
+
+def flattened(
+    documents: Callable[[bytes | None], dict[str, Any]], names: Sequence[str]
+) -> Callable[[bytes | None], dict[str, Any]]:
+    """The decoder, with the nested values under their dotted names too."""
+    if not names:
+        return documents
+
+    def decode(value: bytes | None) -> dict[str, Any]:
+        document = documents(value)
+        found = {name: field_in(document, name) for name in names if name not in document}
+        return document | found
+
+    return decode
+
+
+def parts_of(names: Collection[str]) -> frozenset[bytes]:
+    """The names, and the parts of dotted ones, as they are in JSON without escapes and spaces."""
+    parts = {part for name in names for part in (name, *name.split("."))}
+    return frozenset(part.encode(errors="replace").translate(None, _SPACE) for part in parts)
+
+
 def parse_quickly(value: bytes | None) -> dict[str, Any]:
     """The same as `parse`, sooner for most records."""
     try:
-        return _decode(plain(value))
+        document = _decode(plain(value))
     except (msgspec.DecodeError, RecursionError):
         return parse(value)
+    return parse(value) if value and any_may_repeat(value, document) else document
+
+
+def may_repeat(value: bytes, given: int, names: Collection[bytes]) -> bool:
+    """Whether one of these names may come twice in an object of this JSON.
+
+    Parameters
+    ----------
+    given
+        How many different names are known to be there. If there are as many colons, none is twice.
+    names
+        See `parts_of`.
+
+    Examples
+    --------
+    >>> names = parts_of(["a"])
+    >>> may_repeat(b'{"a": 1, "b": "x:y"}', 2, names), may_repeat(b'{"a": 1, "a": 2}', 1, names)
+    (False, True)
+    """
+    if value.count(b":") == given:
+        return False
+    dense = value.translate(None, _SPACE)
+    if dense.count(b'":') == len(_decode_names(value)):
+        return False  # the others are undeclared
+    every = [part[part.rfind(b'"') + 1 :] for part in dense.split(b'":')[:-1]]
+    found = [name for name in every if name in names or b"\\" in name]
+    return len(set(found)) < len(found) or any(b"\\" in name for name in found)
+
+
+def any_may_repeat(value: bytes, document: Mapping[str, Any]) -> bool:
+    """Whether any name may come twice in an object of this JSON, which was read as `document`.
+
+    Examples
+    --------
+    >>> any_may_repeat(b'{"a": {"b": 1}}', {"a": {"b": 1}})
+    False
+    >>> any_may_repeat(b'{"a": 1, "a": 2}', {"a": 2})
+    True
+    """
+    names = _names(document)
+    if value.count(b":") == names:
+        return False
+    return value.translate(None, _SPACE).count(b'":') != names
+
+
+def _names(value: object) -> int:
+    """How many names are in a value, and in those inside it."""
+    if isinstance(value, dict):
+        return len(value) + sum(_names(v) for v in value.values() if type(v) in (dict, list))
+    return sum(map(_names, value)) if isinstance(value, list) else 0
 
 
 def plain(value: bytes | None) -> bytes:
@@ -197,6 +310,19 @@ def too_deep(text: str) -> bool:
         if depth > DEEPEST:
             return True
     return False
+
+
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, in which a name with different values has all of them."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        values: dict[str, list[Any]] = {}
+        for name, value in pairs:
+            values.setdefault(name, []).append(value)
+        for name, each in values.items():
+            if len(set(map(repr, each))) > 1:
+                document[name] = Repeated(each)
+    return document
 
 
 def _integer(digits: str) -> int | float:

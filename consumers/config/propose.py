@@ -401,7 +401,11 @@ def other_kinds(label: str, values: Sequence[Any]) -> list[str]:
     >>> print(*other_kinds("paid", [True, None, False, "true", 1]))
     label paid: 2 of 4 labels are of another kind than the first one (True, then 'true'): they \
 would be dead letters; write them alike
+    >>> print(*other_kinds("label", [1, "a"]))
+    label: 1 of 2 labels is of another kind than the first one (1, then 'a'): they would be dead \
+letters; write them alike
     """
+    field = "label" if label == "label" else f"label {label}"
     names = [name_of(value) for value in values]
     known = [name for name in names if isinstance(name, str | int)]
     others = [name for name in known if type(name) is not type(known[0])]
@@ -409,7 +413,7 @@ would be dead letters; write them alike
         return []
     are = "is" if len(others) == 1 else "are"
     return [
-        f"label {label}: {len(others):,} of {counted(len(known), 'label')} {are} of another kind "
+        f"{field}: {len(others):,} of {counted(len(known), 'label')} {are} of another kind "
         f"than the first one ({known[0]!r:.40}, then {others[0]!r:.40}): they would be dead "
         "letters; write them alike"
     ]

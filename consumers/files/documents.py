@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 
 from consumers.base.errors import ConfigError
+from consumers.codecs.json_document import Repeated, any_may_repeat, object_of
 from consumers.files.file import File, shortened
 from consumers.files.format import Record
 
@@ -28,18 +30,30 @@ def decode(file: File, line: int, value: bytes, what: str) -> Record:
     Raises
     ------
     ConfigError
-        It is no JSON object.
+        It is no JSON object, or a name comes twice in it, with different values.
     """
     try:
-        return _fast(value)
+        record = _fast(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _decode_slowly(file, line, value, what)
+    return _decode_slowly(file, line, value, what) if any_may_repeat(value, record) else record
 
 
 def _decode_slowly(file: File, line: int, value: bytes, what: str) -> Record:
     """Decode what the fast decoder rejects (NaN, for example), or raise the error."""
+
+    def one_value_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for name, found in (record := object_of(pairs)).items():
+            if type(found) is Repeated:
+                raise ConfigError(
+                    f"{file}: line {line}: field {shortened(name)!r} {found}; leave one of them, "
+                    "or give it another name"
+                )
+        return record
+
     try:
-        record = json.loads(value.decode().rstrip("\r\n"))
+        text = value.decode().rstrip("\r\n")
+        record = json.loads(text, object_pairs_hook=one_value_each)
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{file}: line {line}, byte {error.start + 1}: 0x{value[error.start]:02x} is not "

@@ -368,14 +368,6 @@ def test_field_of_any_name_is_found(name) -> None:
     assert found.rows.numeric.tolist() == [[2.5, 1.0]]
 
 
-def test_name_that_comes_twice_means_the_last_one() -> None:
-    """Both parsers agree on it, also where the first one is bad."""
-    good = one(b'{"id":"a","price":1,"price":2}')
-    bad_first = one(b'{"id":"a","price":"x","price":2}')
-
-    assert good.rows.numeric[0, 0] == bad_first.rows.numeric[0, 0] == 2.0
-
-
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-be"])
 def test_only_utf_8_is_read(codec) -> None:
     """A mark before it is passed over."""
