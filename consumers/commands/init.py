@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -181,6 +182,11 @@ def init(
         raise ConfigError(NO_SOURCE)
     if label and labels:
         raise ConfigError("--label and --labels exclude each other; give one")
+    if labels and os.path.isfile(labels):
+        raise ConfigError(
+            f"--labels takes a topic, and {labels} is a file; leave it out, and send its labels by "
+            f"`headwater produce TOPIC {shlex.quote(labels)} --label FIELD`"
+        )
     file = _file(source, transport, how)
     name = checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")

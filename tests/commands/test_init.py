@@ -382,6 +382,7 @@ def test_models_of_keys(capsys: pytest.CaptureFixture[str], declared: bool) -> N
         ({"source": "t", "transport": "memory:t", "sep": ";"}, "no file t; --sep is for files"),
         ({"source": "p.jsonl", "label": "spa"}, "no field 'spa' .* did you mean 'spam'"),
         ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
+        ({"source": "p.jsonl", "labels": "p.jsonl"}, "takes a topic, and p.jsonl is a file; leave"),
         ({"source": "empty.jsonl"}, "empty.jsonl has no records"),
         ({"source": "useless.jsonl"}, "no field can be learned from"),
         ({"source": "p.jsonl", "label": "age"}, "label 'age': expected text, integers or truth"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -317,15 +318,26 @@ class CsvReader:
         return ConfigError(f"{self._file}: line {line} has {cells}, the header has {width}; {do}")
 
 
+# A number with a decimal comma, or a date with a time.
+_VALUE = re.compile(
+    r"[-+]?\d+(?:[.' ]\d{3})*,\d+|\d{1,4}([-./])\d{1,2}\1\d{1,4}[ T]\d{1,2}:\d{2}.*"
+)
+
+
 def _value_in(header: Sequence[str]) -> str | None:
     """A cell of the first line that is no name: a number that is not whole, or one that is there
-    twice. Whole numbers are names in many tables.
+    twice, or a date with a time. Whole numbers are names in many tables.
 
     Examples
     --------
     >>> _value_in(["5.1", "setosa"]), _value_in(["1", "A11", "1"]), _value_in(["y", "0", "1"])
     ('5.1', '1', None)
+    >>> _value_in(["B-7", "1.207,77"]), _value_in(["B-7", "09.10.2026 20:09"])
+    ('1.207,77', '09.10.2026 20:09')
     """
+    for cell in map(str.strip, header):
+        if _VALUE.fullmatch(cell):
+            return cell
     numbers = Counter(cell.strip() for cell in header if cell.strip() and is_number(cell))
     return next((cell for cell, times in numbers.items() if not cell.isdigit() or times > 1), None)
 

@@ -41,7 +41,14 @@ def test_columns_name_a_table_without_a_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("first", "cell"),
-    [("5.1,3.5,setosa", "5.1"), ("A11,4,-7", "-7"), ("A11,4,x,4", "4"), ("1e3,x", "1e3")],
+    [
+        ("5.1,3.5,setosa", "5.1"),
+        ("A11,4,-7", "-7"),
+        ("A11,4,x,4", "4"),
+        ("1e3,x", "1e3"),
+        ("B-7;7,77", "7,77"),
+        ("B-7;09.10.2026 20:09", "09.10.2026 20:09"),
+    ],
 )
 def test_first_line_that_looks_like_data_is_no_header(
     tmp_path: Path, first: str, cell: str
