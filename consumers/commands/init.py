@@ -180,13 +180,7 @@ def init(
         return
     if source is None:
         raise ConfigError(NO_SOURCE)
-    if label and labels:
-        raise ConfigError("--label and --labels exclude each other; give one")
-    if labels and os.path.isfile(labels):
-        raise ConfigError(
-            f"--labels takes a topic, and {labels} is a file; leave it out, and send its labels by "
-            f"`headwater produce TOPIC {shlex.quote(labels)} --label FIELD`"
-        )
+    _check_of_labels(label, labels)
     file = _file(source, transport, how)
     name = checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
@@ -198,6 +192,17 @@ def init(
     typer.echo(f"\nwrote {output}; next:")
     for line in _next_steps(origin, file, label, output, time_field):
         typer.echo(f"  {line}")
+
+
+def _check_of_labels(label: str | None, labels: str | None) -> None:
+    """ConfigError unless at most one is given, and `labels` is no file."""
+    if label and labels:
+        raise ConfigError("--label and --labels exclude each other; give one")
+    if labels and os.path.isfile(labels):
+        raise ConfigError(
+            f"--labels takes a topic, and {labels} is a file; leave it out, and send its labels by "
+            f"`headwater produce TOPIC {shlex.quote(labels)} --label FIELD`"
+        )
 
 
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
