@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,12 @@ def follow(page: str, capsys: pytest.CaptureFixture[str]) -> int:
                 if "port = 8321" in path.read_text():
                     other_port(path)
     return followed
+
+
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes more than a second for a command, and would show it."""
+    monkeypatch.setattr("consumers.commands.meter.SILENT_SECONDS", inf)
 
 
 def test_your_own_topic_is_as_its_page_shows(
