@@ -134,7 +134,7 @@ def declared(style: str) -> Declared:
     Examples
     --------
     >>> declared("Display: None !important; margin: 0; d\\\\69splay: block; color:red")
-    {'display': ('none', True), 'color': ('red', False)}
+    {'display': ('none', True), 'margin': ('0', False), 'color': ('red', False)}
     """
     if _NOT_SIMPLE.search(style) and _is_bounded(style):
         return _parsed(style)
