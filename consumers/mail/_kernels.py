@@ -147,7 +147,7 @@ def prepare(markup: Any, most: Any, source: Any, counts: Any) -> None:
             if states[_NAME] > most.attributes:  # the tag ends here
                 flags |= TOO_MANY
                 next_ = _after(markup, at, _END)
-                source[size], size, byte = byte, size + 1, _END
+                source[size], size, byte = byte, size + (byte < 0x80), _END  # whole characters
                 open_ = _follow(states, _END)
             if not open_ and format_ >= 0:
                 formats = _distinct(markup, format_, at, spans, formats)

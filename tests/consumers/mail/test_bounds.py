@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumers.mail import _kernels as kernels
@@ -74,6 +74,7 @@ def tree(markup: str) -> Any:
     return LexborHTMLParser(markup)
 
 
+@example("<p a é=1 b>", 1)  # a bound within a character
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.integers(0, 3))
 def test_no_tag_has_more_attributes_than_the_bound(markup: str, most: int) -> None:
     """Whatever hides a tag, or looks like one: a quote, a comment, a script, another tag. A page
