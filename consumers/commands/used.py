@@ -52,7 +52,7 @@ class UsedFields:
         from consumers.codecs.account import FieldAccount, names_of
 
         self._others, self._left = others, 0
-        self._account, self._labels = FieldAccount(()), FieldAccount(())
+        self._account = FieldAccount(())  # of one kind of records
         self._of_labels = None if config is None or labels is None else _unread(config, labels)
         schema = None if config is None else config.declared_schema
         if self._of_labels is not None:
@@ -77,26 +77,27 @@ class UsedFields:
         from consumers.codecs.account import FieldTally
         from consumers.offline.feed import encoded
 
+        seen = self._account.seen
         if self._of_labels is not None:
-            seen = self._labels.seen
-            self._labels.add(FieldTally.of_labels(self._of_labels, 1, lambda _: record, seen))
-            return
-        value, decoder, seen = encoded(record), self._decoder, self._account.seen
-        found = decoder.decode([b"?"], [value])  # the id may come later
-        self._account.add(FieldTally.of(decoder, found, lambda _: value, seen))
+            tally = FieldTally.of_labels(self._of_labels, 1, lambda _: record, seen)
+        else:  # one by one, because blocks need kernels, which may not be compiled
+            value, decoder = encoded(record), self._decoder
+            found = decoder.decode([b"?"], [value])  # the id may come later
+            tally = FieldTally.of(decoder, found, lambda _: value, seen)
+        self._account.add(tally)
 
     def lines(self) -> list[str]:
         """What was not used of them, in sentences for a terminal."""
         from consumers.base.counts import first_ones, printable
+        from consumers.codecs.account import FieldAccount
         from consumers.telemetry.field_lines import field_lines
 
-        of_labels = self._of_labels is not None
-        self._account.labels = self._labels if of_labels else None
-        seen, one = self._account.seen, "observation"
-        if of_labels:
-            seen, one = self._labels.seen, "label"
-        of = f"of {first_ones(seen, one)}: "
-        return [printable(of + line) for line in field_lines(self._account.view(), self._others)]
+        one, whole = "observation", self._account
+        if self._of_labels is not None:
+            one, whole = "label", FieldAccount(())
+            whole.labels = self._account
+        of = f"of {first_ones(self._account.seen, one)}: "
+        return [printable(of + line) for line in field_lines(whole.view(), self._others)]
 
 
 def lines_of(
