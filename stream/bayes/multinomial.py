@@ -77,23 +77,16 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         if code is None or found is None:
             super().learn_one(x, y, w)
         else:
-            with uninterrupted():
-                self._turns.begin(learns=True)
-                try:
-                    self._execute_alone(LEARN, code, *found)
-                finally:
-                    self._turns.end(learns=True)
+            with uninterrupted(), self._turns.learning:
+                self._execute_alone(LEARN, code, *found)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """See `Learner.predict_proba_one`. A record of one text is predicted without a block."""
         found = None if self._declared else self._tokens.text_alone(x)
         if found is None:
             return super().predict_proba_one(x)
-        self._turns.begin(learns=False)
-        try:
+        with self._turns.predicting:
             return dict(zip(self.classes, self._execute_alone(PREDICT, -1, *found), strict=True))
-        finally:
-            self._turns.end(learns=False)
 
     def _execute_alone(self, op: int, code: int, name: str, text: str) -> list[float]:
         """`_execute` of one step on a record of one text, without a block; its posterior, empty if

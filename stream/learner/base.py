@@ -222,13 +222,9 @@ class Learner(Many, abc.ABC):
             Another thread uses this learner, and one of the two learns.
         """
         turns, learns = self._turns, bool(block.op.tobytes().strip(ONLY_PREDICTS))
-        with uninterrupted():
-            turns.begin(learns)
-            try:
-                before, label, out = self._admitted(block)
-                self._execute(block, label, before, out)
-            finally:
-                turns.end(learns)
+        with uninterrupted(), turns.learning if learns else turns.predicting:
+            before, label, out = self._admitted(block)
+            self._execute(block, label, before, out)
         return out
 
     def _admitted(self, block: Block) -> tuple[int, NDArray[np.int64], Predictions]:

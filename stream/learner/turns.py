@@ -22,46 +22,64 @@ class Turns:
     ----------
     free : list
         Empty while a call learns.
+    learning, predicting : context manager
+        The turn of a call. RuntimeError at its begin if another call learns, or uses the learner
+        and this one learns.
 
     Examples
     --------
     >>> turns = Turns()
-    >>> turns.begin(learns=False)
-    >>> turns.begin(learns=True)
+    >>> with turns.predicting, turns.learning:
+    ...     pass
     Traceback (most recent call last):
         ...
     RuntimeError: this learner was used by another thread, and one of both learns; use it in one \
 thread at a time, or guard it with a lock
     """
 
-    __slots__ = ("_predict", "free")
+    __slots__ = ("free", "learning", "predicting")
 
     def __init__(self) -> None:
         self.free = [True]
-        self._predict: list[bool] = []
+        predict: list[bool] = []  # an element for each call that predicts
+        self.learning = _Learning(self.free, predict)
+        self.predicting = _Predicting(self.free, predict)
 
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
         return Turns, ()
 
-    def begin(self, learns: bool) -> None:
-        """RuntimeError if another call learns, or uses the learner and this one learns."""
-        if not learns:
-            self._predict.append(True)
-            if self.free:
-                return
-            self._predict.pop()
-            raise RuntimeError(SEVERAL)
+
+class _Turn:
+    __slots__ = ("_free", "_predict")
+
+    def __init__(self, free: list[bool], predict: list[bool]) -> None:
+        self._free, self._predict = free, predict
+
+
+class _Learning(_Turn):
+    __slots__ = ()
+
+    def __enter__(self) -> None:
         try:
-            self.free.pop()
+            self._free.pop()
         except IndexError:
             raise RuntimeError(SEVERAL) from None
         if self._predict:
-            self.free.append(True)
+            self._free.append(True)
             raise RuntimeError(SEVERAL)
 
-    def end(self, learns: bool) -> None:
-        """Let others use the learner."""
-        if learns:
-            self.free.append(True)
-        else:
+    def __exit__(self, *_: object) -> None:
+        self._free.append(True)
+
+
+class _Predicting(_Turn):
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self._predict.append(True)
+        if not self._free:
             self._predict.pop()
+            raise RuntimeError(SEVERAL)
+
+    def __exit__(self, *_: object) -> None:
+        self._predict.pop()

@@ -300,11 +300,8 @@ class KNNClassifier(Learner):
         values = self._memory.vector(x, strangers=False)
         if values is None:
             return False
-        self._turns.begin(learns=True)
-        try:
+        with self._turns.learning:
             self._memory.window.learn(values, c, float(w), SCALES[self.scale])
-        finally:
-            self._turns.end(learns=True)
         return True
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
@@ -312,22 +309,16 @@ class KNNClassifier(Learner):
         values = self._memory.vector(x, strangers=True)
         if values is None or not self._classes:
             return super().predict_proba_one(x)
-        self._turns.begin(learns=False)
-        try:
-            return dict(zip(self._classes.values, self._answered(values), strict=True))
-        finally:
-            self._turns.end(learns=False)
-
-    def _answered(self, values: Floats) -> list[float]:
-        """The posterior of a record without a block."""
-        window, s = self._memory.window, self._memory.arrays
-        window.rescale(SCALES[self.scale])
-        query = Query(values, s.held, s.inverse, s.gap, s.nominal)
-        known, room = len(self._classes), self._memory.room(self.n_neighbors)
-        out = np.empty(known)
-        kernels.answer_one(self._rule, query, s.span, known, s.cells, s.label, s.weight, room, out)
-        answer: list[float] = out.tolist()
-        return answer
+        with self._turns.predicting:
+            window, s = self._memory.window, self._memory.arrays
+            window.rescale(SCALES[self.scale])
+            query = Query(values, s.held, s.inverse, s.gap, s.nominal)
+            known, room = len(self._classes), self._memory.room(self.n_neighbors)
+            out = np.empty(known)
+            kernels.answer_one(
+                self._rule, query, s.span, known, s.cells, s.label, s.weight, room, out
+            )
+            return dict(zip(self._classes.values, out.tolist(), strict=True))
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions

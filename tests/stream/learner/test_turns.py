@@ -118,11 +118,9 @@ def test_record_that_is_refused_gives_the_turn_back(model) -> None:
 def test_copy_is_used_by_nobody(copied) -> None:
     """Of a learner that is in use."""
     turns = Turns()
-    turns.begin(learns=True)
-    other = copied(turns)
-    other.begin(learns=True)
-    other.end(learns=True)
-    other.begin(learns=False)
-
-    with pytest.raises(RuntimeError):
-        turns.begin(learns=True)
+    with turns.learning:
+        other = copied(turns)
+        with other.learning:
+            pass
+        with other.predicting, pytest.raises(RuntimeError), turns.learning:
+            pass
