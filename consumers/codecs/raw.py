@@ -1,8 +1,5 @@
-"""Formats with fields of their own, and change events of a table.
-
-Observations of a format that decides their fields: mail and texts.
-
-Change events of a table, as Debezium writes them: the row after the change is the record.
+"""Formats that decide their fields (mail and texts), and change events of a table, as Debezium
+writes them: the row after the change is the record.
 
 Rule: a change that is not asked for is ignored and counted. What is not a change event is a dead
 letter.
@@ -210,7 +207,7 @@ def is_change(document: Mapping[str, Any]) -> bool:
 
 
 def _event(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The event without the schema beside it: schemas.enable of Kafka Connect."""
+    """The event; with `schemas.enable` Kafka Connect writes its schema beside it."""
     inside = document.get("payload")
     return inside if "op" not in document and isinstance(inside, dict) else document
 

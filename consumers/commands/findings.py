@@ -1,6 +1,5 @@
-"""What `headwater check` and `headwater doctor` find: one line each, with what to do.
-
-Whether labels meet their observations in time, by the first records of both topics.
+"""What `headwater check` and `headwater doctor` find: one line each, with what to do; and whether
+labels meet their observations in time, by the first records of both topics.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""What `init` proposes: the file, the field of the id, a spam filter.
-
-The configuration that `init` writes: its name, its place, and the log that it names.
-
-Which field `init` takes for the id of the records, and what it says about that.
-
-`headwater init --spam`: a spam filter's configuration, written before there are mails.
+"""What `init` proposes: the name of the configuration, its place and its log, the field of the id
+with what is odd about it, and with `--spam` a filter's configuration, written before there are
+mails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The files that a command reads, and the options that say how.
-
-The first reading of a file: it is read as a whole, so that errors are found before anything is
-written or learned.
+"""The files that a command reads, the options that say how, and their first reading: a file is read
+as a whole, so that errors are found before anything is written or learned.
 """
 
 from __future__ import annotations

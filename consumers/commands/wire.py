@@ -1,6 +1,5 @@
-"""Records of commands in the wire format of a configuration.
-
-Records are written in chunks: of a file at once or paced, of a pipe when they arrive.
+"""Records of commands in the wire format of a configuration, and how they are written: in chunks,
+of a file at once or paced, of a pipe when they arrive.
 """
 
 from __future__ import annotations

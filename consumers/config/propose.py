@@ -1,12 +1,9 @@
-"""From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
+"""From inferred fields to a configuration: the model, why, and the commented TOML; whether a model
+can learn the labels of a sample; and the configuration of a spam filter. Pure.
 
 Rule: the model takes every declared field. A field whose values never come again (an id, a date) is
 not declared. A value that does not fit its field counts as missing, because kinds are inferred from
 a sample, and one rare value should not cost the other fields.
-
-Whether a model can learn the labels of a sample, and what is odd about them. Pure.
-
-The configuration of a spam filter, as commented TOML. Pure.
 """
 
 from __future__ import annotations

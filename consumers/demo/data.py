@@ -27,7 +27,7 @@ from consumers.base.errors import ConfigError
 from consumers.config.propose import Source, check_labels, choose, service_name, toml
 from consumers.config.sample import SAMPLE_SIZE, infer
 
-__all__ = ["FEEDS", "RECORDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
+__all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
 
 Records = Callable[[], Iterator[Mapping[str, Any]]]
 

@@ -26,8 +26,6 @@ __all__ = [
     "COMPRESSIONS",
     "Compression",
     "File",
-    "by_content",
-    "by_suffix",
     "local_file",
     "shortened",
 ]

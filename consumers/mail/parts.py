@@ -25,7 +25,10 @@ from consumers.mail.values import (
 )
 from stream.remembered import remembered
 
-__all__ = ["MailPart", "mail_parts", "signed_content"]
+__all__ = [
+    "MailPart",
+    "mail_parts",
+]
 
 _SEQUENCE, _SET, _INTEGER, _OID, _TAGGED = 0x30, 0x31, 0x02, 0x06, 0xA0
 _OCTETS, _PIECES = 0x04, 0x24

@@ -19,7 +19,7 @@ from consumers.mail import limits
 from consumers.mail.links import domain_of, word_of
 from consumers.mail.values import parameter
 
-__all__ = ["READ", "Address", "address_of", "received_words", "sent_words"]
+__all__ = ["READ", "address_of", "received_words", "sent_words"]
 
 _ROLES = frozenset({"from", "by", "with"})  # of the next word of a `Received` header
 _IP = re.compile(r"\[(\d{1,3}\.\d{1,3}\.\d{1,3})\.(\d{1,3})\]")

@@ -28,7 +28,6 @@ __all__ = [
     "is_for_screens",
     "rules_of",
     "text_colour_of",
-    "value_of",
 ]
 
 COLOUR = "colour"

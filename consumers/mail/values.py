@@ -43,8 +43,6 @@ __all__ = [
     "line_of",
     "parameter",
     "text_of",
-    "unbase64",
-    "undeclared",
     "untransferred",
     "words_decoded",
 ]

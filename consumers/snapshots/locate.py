@@ -44,7 +44,6 @@ __all__ = [
     "difference",
     "expired",
     "locate",
-    "newer",
     "origin_of",
     "versions",
 ]

@@ -33,7 +33,11 @@ from consumers.web.refusal import CLOSES, RefusedError
 from consumers.web.routes import ANY, NEEDS, RouteSpec
 from consumers.web.web_config import WebConfig, load_web_config
 
-__all__ = ["Access", "AllowedHosts", "access_of", "host_of", "of_another_site"]
+__all__ = [
+    "Access",
+    "access_of",
+    "host_of",
+]
 
 log = logging.getLogger("headwater")
 

@@ -1,8 +1,6 @@
 """Gaussian naive Bayes: given the class, features are normal and independent.
 
-The memory layout of the moments of independent normal features: chunks of eight lanes.
-
-Functions that convert between `Moments`, as in a state, and the cells of the Gaussian kernels.
+A state has the moments as `Moments`. Kernels have them in cells: chunks of eight lanes.
 """
 
 from __future__ import annotations
@@ -28,17 +26,7 @@ from stream.data.state import Saved, State
 from stream.learner.base import Predictions
 from stream.learner.registry import Facts, registered
 
-__all__ = [
-    "GaussianNB",
-    "GaussianPart",
-    "Moments",
-    "cells",
-    "height",
-    "packed",
-    "rescaled",
-    "room_for",
-    "unpacked",
-]
+__all__ = ["GaussianNB", "GaussianPart"]
 
 LINE = 64  # bytes of a cache line
 

@@ -1,7 +1,5 @@
-"""Naive Bayes on any mix of attributes: each kind of feature has its own distribution.
-
-Full Bayes on mixed attributes: a joint table of the categories, and a Gaussian of the
-numbers.
+"""Bayes on any mix of attributes. Naive: each kind of feature has its own distribution. Full: a
+joint table of the categories, and a Gaussian of the numbers.
 """
 
 from __future__ import annotations

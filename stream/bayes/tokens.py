@@ -44,7 +44,6 @@ __all__ = [
     "Fields",
     "TokenPart",
     "Vocabularies",
-    "counted_fields",
     "present_in",
     "text_fields",
 ]

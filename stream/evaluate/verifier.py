@@ -35,7 +35,10 @@ from stream.evaluate.verification import Timed, Verification
 from stream.kernel._kernels import HALF_ROOT
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["Opinion", "PlainScores", "Verifier", "opinion"]
+__all__ = [
+    "PlainScores",
+    "Verifier",
+]
 
 STEP = 100  # labels between two reports of progress
 

@@ -1,7 +1,4 @@
-"""The events of one call: observations and labels, in order.
-
-The events of a call as columns, for kernels.
-"""
+"""The events of one call: observations and labels, in order; and as columns, for kernels."""
 
 from __future__ import annotations
 

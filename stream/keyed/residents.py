@@ -34,11 +34,7 @@ __all__ = [
     "KeysView",
     "Residents",
     "all_in_memory",
-    "entries_in",
     "number_of",
-    "pack_slots",
-    "unpack_rows",
-    "weights_of",
 ]
 
 Ints = NDArray[np.int64]

@@ -1,6 +1,5 @@
-"""Predictions: the posteriors of a block in columns.
-
-Explanations of a prediction: contributions of features, and a linear view if there is one.
+"""Predictions, the posteriors of a block in columns; and explanations of a prediction:
+contributions of features, and a linear view if there is one.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ from stream.text.features import VIEWS, features
 __all__ = [
     "FEWEST",
     "NOTES",
-    "CountedWords",
     "WordCount",
     "beginning",
     "bytes_of",

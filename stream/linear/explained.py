@@ -1,11 +1,8 @@
-"""What SpamScorer says about features and about parts of a text.
+"""What SpamScorer says about records, features and parts of a text: explanations, names, evidence,
+and which features of given messages have the strongest.
 
 Rule: `SpamScorer.explain_rows` is the definition. `ExplainedSteps` gives the same contributions for
 the predictions of a block, from compiled loops, and names only those that are kept.
-
-What SpamScorer says about records and features: explanations, names, evidence.
-
-The features of messages with the strongest evidence, with their names.
 
 Rule: the tables of SpamScorer have no names, so only features of given messages are found. Evidence
 is looked up for all of them, and only the strongest are named.
@@ -45,12 +42,9 @@ from stream.text.features import (
 __all__ = [
     "VIEW_NAMES",
     "ExplainedSteps",
-    "FeatureEvidence",
     "ShowsEvidence",
     "StrongFeature",
     "Strongest",
-    "contributions_of",
-    "spans_of",
     "strongest",
     "views_of",
 ]

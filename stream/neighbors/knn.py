@@ -46,14 +46,8 @@ from stream.neighbors.categories import PER_CATEGORY
 from stream.neighbors.memory import MAX_WINDOW, Id, Memory, Neighbor
 
 __all__ = [
-    "METRICS",
-    "SCALES",
-    "WEIGHTS",
     "KNNClassifier",
     "Neighbor",
-    "exponent",
-    "log_volume",
-    "rule",
 ]
 
 # Name to the kernel's metric, and to when an attribute that x does not have adds 1.

@@ -65,7 +65,6 @@ __all__ = [
     "hashed_bags",
     "hashed_texts",
     "named_buckets",
-    "token_counts",
     "tokens",
     "without_numbers",
 ]

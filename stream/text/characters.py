@@ -27,7 +27,7 @@ from stream.text._kernels.features import (
     WORD,
 )
 
-__all__ = ["SIZE", "characters", "entry_of"]
+__all__ = ["characters", "entry_of"]
 
 SIZE = 0x20000  # code points in the table; see the kernel for those beyond it
 

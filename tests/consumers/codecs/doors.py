@@ -127,7 +127,7 @@ class Door:
         return self._codec.notes(self.encoded(document), bad)
 
     def is_absent(self, name: str, kind: str | None, value: Any) -> bool:
-        """Whether a value says that there is none."""
+        """Whether a value means missing."""
         text = isinstance(value, str) and kind in ("numeric", "binary")
         return value is None or value != value or (text and value.strip() in self._missing)
 

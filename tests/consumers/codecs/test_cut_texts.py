@@ -102,7 +102,7 @@ def test_a_cut_text_in_another_field_costs_no_label() -> None:
 
 
 def test_key_of_a_cut_id_is_no_other_id() -> None:
-    """A file with it is read; a client is told."""
+    """A file with such an id is read; the client raises an error."""
     (sent,) = timed([{"id": "a\ud83d"}], "obs", start=0)
     found = JsonObservations(Schema(()), "id", None).decode([sent.key], [sent.value])
 

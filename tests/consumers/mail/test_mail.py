@@ -52,7 +52,7 @@ def test_document_has_what_the_standard_library_finds() -> None:
         body = message.get_body(("plain",))
         assert body is not None
         assert made["subject"] == message["subject"]
-        # A plain text is hidden if the HTML beside it says something else.
+        # The plain text is in `hidden` where the HTML has other words.
         words = {*made["text"].split(), *made["hidden"].split()}
         assert set(body.get_content().split()) <= words
         assert f"parts_{len(list(message.walk())).bit_length()}" in made["structure"].split()
