@@ -10,6 +10,8 @@ from stream.data.schema import Label
 
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 FLOOR = 0.001
+# A weight of w makes the last bit of a probability w times as large: two of 1e6 are 1e-9 apart.
+HEAVY = 1e4
 
 Shares = dict[Label, float]
 

@@ -27,14 +27,14 @@ from stream.data.block import LEARN, PREDICT_THEN_LEARN
 from stream.mixture._kernels import calibrate as kernels
 from stream.mixture.guesses import ClassShares
 from tests.oracles.calibrated import SlowCalibrated
-from tests.oracles.mixture import RATES, floored
+from tests.oracles.mixture import HEAVY, RATES, floored
 from tests.seed import share
 from tests.stream.mixture.late import delayed, run_late
 
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
 RECORD = st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": VALUES})
 STREAM = st.lists(
-    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, 1e6])),
+    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, HEAVY])),
     min_size=1,
     max_size=30,
 )

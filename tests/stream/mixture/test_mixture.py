@@ -34,7 +34,7 @@ from stream.learner.registry import learners
 from stream.mixture import Calibrated
 from stream.mixture.guesses import ClassShares, NoChange
 from stream.preprocessing import Discretized, Discretizer
-from tests.oracles.mixture import RATES, SlowMixture, SlowNoChange, floored
+from tests.oracles.mixture import HEAVY, RATES, SlowMixture, SlowNoChange, floored
 from tests.seed import share
 from tests.stream.mixture.late import delayed, run_late
 
@@ -42,7 +42,7 @@ VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
 RECORD = st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": st.sampled_from("xyz")})
 LABELS = st.sampled_from("pqr")
 STREAM = st.lists(
-    st.tuples(RECORD, LABELS, st.sampled_from([1.0, 0.5, 2.0, 1e6])), min_size=1, max_size=20
+    st.tuples(RECORD, LABELS, st.sampled_from([1.0, 0.5, 2.0, HEAVY])), min_size=1, max_size=20
 )
 
 

@@ -27,7 +27,7 @@ from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.mixture import Calibrated, belief
 from stream.mixture._kernels.stack import FLOOR, LITTLE, NEGLIGIBLE
 from stream.mixture.guesses import ClassShares
-from tests.oracles.mixture import SlowNoChange, floored
+from tests.oracles.mixture import HEAVY, SlowNoChange, floored
 from tests.oracles.stacked import SlowStacked
 from tests.seed import seeds, share
 from tests.stream.mixture.late import delayed, late, run_late
@@ -36,7 +36,7 @@ PERIOD, FIRST, LONGEST, LEAST = 10, 20, 4, 0.08
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
 RECORD = st.fixed_dictionaries({"a": VALUES}, optional={"b": VALUES, "c": st.sampled_from("xyz")})
 STREAM = st.lists(
-    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, 1e6])),
+    st.tuples(RECORD, st.sampled_from("pqr"), st.sampled_from([1.0, 0.5, 2.0, HEAVY])),
     min_size=1,
     max_size=20,
 )
