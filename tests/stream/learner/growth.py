@@ -137,7 +137,7 @@ FEW = 150_000  # bytes of the arrays of a join with few ids, and of what a call 
 
 def grown_join(seed: int, events: int, *, bounded: bool = True) -> tuple[int, int]:
     """The bytes a join takes after so many hostile events, and what it is allowed."""
-    _hostile(seed, 100, bounded)  # loads its kernels, which are not counted
+    _hostile(seed, events, bounded)  # loads its kernels, also the seldom ones: they are not counted
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
