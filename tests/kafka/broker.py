@@ -26,7 +26,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -363,7 +362,8 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         sys.stdout.write(bootstrap + "\n")
         sys.stdout.flush()
-        threading.Event().wait()
+        while True:  # unlike the wait of an Event, a sleep can be ended by an exception anywhere
+            time.sleep(3600)
 
 
 if __name__ == "__main__":
