@@ -4,7 +4,8 @@ It uses the topics, batch size and transaction size of the service. It polls bot
 bytes of each observation to an output topic, and commits them with the offsets. The service also
 decodes, joins, learns, predicts, scores and encodes. There are three copies: one by the public
 calls of kafka-python, with one call for each record; one by the calls of the service into the same
-client, with one call for each batch (docs/decisions/0022); and one by librdkafka, through
+client, with one call for each batch
+(docs/decisions/kafka-client.md#batches-are-read-and-written-whole); and one by librdkafka, through
 confluent-kafka, whose Python client also has one call for each record.
 """
 

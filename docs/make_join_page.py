@@ -17,7 +17,7 @@ PAGE = Path(__file__).with_name("join.md")
 HEAD = """# How labels meet observations
 
 This page is generated from `stream/join/transitions.py`, which the code runs.
-[0049](decisions/0049-the-join-is-a-table.md) says why it is a table.
+The [decisions](decisions/join.md#the-join-is-a-table-of-transitions) have the reason for a table.
 
 """
 LEGEND = """## Transitions

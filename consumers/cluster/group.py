@@ -5,8 +5,8 @@ commits nothing more. So a shard that was taken away is released at once, and an
 taken over at once. A shard that was fenced while still assigned is taken over again only after the
 group had time to correct the assignment.
 
-The group also names the shards to follow (docs/decisions/0117). A shard that is assigned without
-being followed is recovered as at any start.
+The group also names the shards to follow (docs/decisions/groups.md#who-follows-a-shard). A shard
+that is assigned without being followed is recovered as at any start.
 """
 
 from __future__ import annotations

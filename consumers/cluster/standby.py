@@ -1,11 +1,12 @@
 """Follow the shards that other processes run, so that this process can take over warm. Reads only.
 
-One follower per process, for any number of shards (docs/decisions/0047). One request asks for the
-ends of all followed journals. Two threads, each with its own log, share the replays in slices. A
-shard applies each journal record as it appears, without writing outputs, and so has the owner's
-model. It publishes copies of the model for requests, as the owner does, each with its age. If a
-shard cannot be followed (inputs are missing, a rollback removed its position), only the warm start
-is lost: recovery then starts as on any start.
+One follower per process, for any number of shards
+(docs/decisions/groups.md#one-follower-for-each-process). One request asks for the ends of all
+followed journals. Two threads, each with its own log, share the replays in slices. A shard applies
+each journal record as it appears, without writing outputs, and so has the owner's model. It
+publishes copies of the model for requests, as the owner does, each with its age. If a shard cannot
+be followed (inputs are missing, a rollback removed its position), only the warm start is lost:
+recovery then starts as on any start.
 """
 
 from __future__ import annotations

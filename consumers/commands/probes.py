@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["probe_disk", "probe_kernels", "probe_log"]
 
 SLOW_SECONDS = 1.0  # for a question that a healthy log answers in milliseconds
-AHEAD_MS = 60_000  # timestamps further ahead are ignored (decision 0008)
+# Further ahead is ignored: docs/decisions/inputs.md#timestamps-of-the-future-are-ignored
+AHEAD_MS = 60_000
 UNUSED = 0.5  # share of a file from which `headwater compact` pays
 ROOM = 2  # snapshots that must fit on the disk: the next one, before the oldest is removed
 FULL = 0.05  # share of a disk that should stay free

@@ -172,7 +172,8 @@ def present_in(rows: Rows) -> tuple[list[str], list[str]]:
 
 
 Vocabularies = Literal["hashed", "exact"]
-TOKEN_ALPHA = 0.3  # default of alpha; measured by benchmarks.texts, see decision 0032
+# Default of alpha, from benchmarks.texts: docs/decisions/naive-bayes.md#tokens-are-smoothed-with-03
+TOKEN_ALPHA = 0.3
 ONE = np.zeros(1, dtype=np.int64)
 ROOM = 3  # growing a table at least doubles it, and the old one exists until it is copied
 TOKENS_ROOM = 2**28  # bytes of the tokens of an exact vocabulary

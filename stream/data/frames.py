@@ -1,7 +1,8 @@
 """Tables that callers bring, read by column, and answers in the form in which they came.
 
 Rule: no library of frames is imported unless the object of the caller belongs to it. narwhals,
-which river needs too, finds the library of a frame and reads its columns (decision 0075).
+which river needs too, finds the library of a frame and reads its columns
+(docs/decisions/programs.md#a-table-is-read-by-column-and-learned-by-row).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 scores, where everything that is true of one is in its entry.
 
 Rule: metrics, the live page, `/status`, the Grafana panels and docs/quality.md are made from this
-table. To add a score, compute it in `RiskScores` and add an entry here (decision 0050).
+table. To add a score, compute it in `RiskScores` and add an entry here
+(docs/decisions/scores.md#a-score-is-one-entry-of-one-table).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ exact in any order. Counts are whole numbers, or weights if they fade.
 Scores of a confusion matrix are computed from its diagonal and its margins, as river defines them:
 they only need how often each class was predicted correctly, was true and was predicted. So
 baselines need no matrix, and C classes cost O(C). They are not computed by river, because its
-metrics load scipy.stats: a second of every start, decision 0098.
+metrics load scipy.stats: a second of every start,
+docs/decisions/scores.md#simple-scores-are-our-own.
 """
 
 from __future__ import annotations

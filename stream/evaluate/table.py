@@ -1,8 +1,9 @@
 """The table of scores: one entry has everything about a score.
 
 Rule: metrics, the live page, `/status`, the report, the tables of `replay`, the Grafana panels and
-docs/quality.md are made from this table. None of them has a score of its own. To add
-a score, compute it in `stream.evaluate.scores` and add an entry here (decision 0050).
+docs/quality.md are made from this table. None of them has a score of its own. To add a score,
+compute it in `stream.evaluate.scores` and add an entry here
+(docs/decisions/scores.md#a-score-is-one-entry-of-one-table).
 """
 
 from __future__ import annotations

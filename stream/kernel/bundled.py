@@ -2,7 +2,8 @@
 
 Rule: numba's own processor stays as it is. Code for a *level* of x86-64 runs in every process whose
 processor has that level, so it is found by the level and not by numba's name of this processor
-(decision 0096). Code of another source, and for another numba or Python, is not used.
+(docs/decisions/kernels.md#wheels-have-machine-code). Code of another source, and for another numba
+or Python, is not used.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Rule: numba alone compares a kernel on disk with the file of the kernel. It misses a change of a
 function in another file that the kernel calls, and it fails if a class that the kernel takes was
 renamed. Here each kernel is compared with the content of all kernel files of its top-level package
-(`_kernels.py`, or in a folder `_kernels`), so that kernels may share functions (decision 0055).
+(`_kernels.py`, or in a folder `_kernels`), so that kernels may share functions
+(docs/decisions/kernels.md#kernels-share-functions).
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     """A kernel. What another kernel calls becomes a part of that kernel's machine code.
 
     numba alone would also make machine code of the part itself, with a wrapper for Python, and keep
-    it on disk, see decision 0078.
+    it on disk, see docs/decisions/kernels.md#a-called-kernel-is-a-part-of-its-caller.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """kernel: one function with two ways to run, as Python at once and as machine code.
 
-Rule: both ways give the same bits (decision 0139), so it never matters which one ran. Machine code
-that was kept is loaded at the first call. What was not is compiled in the background, and is Python
-until then.
+Rule: both ways give the same bits (docs/decisions/kernels.md#a-kernel-is-python-and-machine-code),
+so it never matters which one ran. Machine code that was kept is loaded at the first call. What was
+not is compiled in the background, and is Python until then.
 """
 
 from __future__ import annotations

@@ -81,6 +81,32 @@ def headings(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield page.finding(page.at(found.start()), text)
 
 
+def cited(sources: Sequence[Source]) -> Iterator[Finding]:
+    """A page that code or another page names by its path exists, and so does its heading."""
+    named = re.compile(r"\b(docs/[\w./-]*\w\.md)(?:#([\w-]*\w))?|\b[Dd]ecisions? (\d{4})\b")
+    for file in sources:
+        for found in named.finditer(file.text):
+            path, heading, number = found.groups()
+            line = file.at(found.start())
+            if number:
+                yield file.finding(line, f"{found[0]!r} is no page; name docs/decisions/….md#…")
+            elif not (ROOT / path).exists():
+                yield file.finding(line, f"there is no {path}; name a page of the documentation")
+            elif heading and heading not in anchors(source(path).text):
+                yield file.finding(line, f"{path} has no heading #{heading}; name one that it has")
+
+
+def named(sources: Sequence[Source]) -> Iterator[Finding]:
+    """A file that a page names by its path exists."""
+    for page in sources:
+        for found in re.finditer(
+            r"`((?:stream|consumers|tests|docs|docker)/[\w./-]+\.\w+)`", page.text
+        ):
+            if not (ROOT / found[1]).exists():
+                text = f"there is no file {found[1]}; name the one that has it now"
+                yield page.finding(page.at(found.start()), text)
+
+
 def tables(sources: Sequence[Source]) -> Iterator[Finding]:
     """A table begins with its head: a row after an empty line is shown as text."""
     for page in sources:
@@ -152,9 +178,15 @@ def commands(sources: Sequence[Source]) -> Iterator[Finding]:
 
 
 def installed() -> list[Source]:
-    """Where people read what to install. Decisions are history."""
-    now = (page for page in pages() if not page.path.startswith("docs/decisions/"))
-    return [*now, *product(), *under("*.py", "examples")]
+    """Where people read what to install."""
+    return [*pages(), *product(), *under("*.py", "examples")]
+
+
+def citing() -> list[Source]:
+    """All that names pages by their path; the tests of the rules name some that do not exist."""
+    code = [*product(), *under("*.py", "benchmarks", "tests"), source("pyproject.toml")]
+    rules = ("tests/lint/docs.py", "tests/lint/test_rules.py")
+    return [source("CHANGELOG.md"), *pages(), *(file for file in code if file.path not in rules)]
 
 
 def extras(sources: Sequence[Source]) -> Iterator[Finding]:
@@ -241,6 +273,8 @@ def reasons(page: Source) -> Iterator[Finding]:
 RULES: Rules = {
     links: pages,
     headings: pages,
+    cited: citing,
+    named: pages,
     tables: pages,
     commands: lambda: [*pages(), *units()],
     extras: installed,

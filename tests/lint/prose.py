@@ -82,9 +82,8 @@ ANY = re.compile("|".join(pattern.pattern for pattern in PATTERNS), re.IGNORECAS
 
 @cache
 def read() -> list[Source]:
-    """The pages but for decisions, which are history, written in the words of their time."""
-    found = (page for page in pages() if not re.match(r"docs/decisions/0", page.path))
-    return [source("CHANGELOG.md"), *found]
+    """The pages and the changelog."""
+    return [source("CHANGELOG.md"), *pages()]
 
 
 @cache

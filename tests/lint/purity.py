@@ -158,8 +158,9 @@ def decorators(sources: Sequence[Source]) -> Iterator[Finding]:
 
 def powers(sources: Sequence[Source]) -> Iterator[Finding]:
     """Compiled powers have the bits of interpreted ones. Those of a power of two are exact, and
-    those whose exponent is written as a float call the library's pow in both. numba multiplies
-    for an integer, and LLVM replaces pow for many constants (decision 0142).
+    those whose exponent is written as a float call the library's pow in both. numba multiplies for
+    an integer, and LLVM replaces pow for many constants
+    (docs/decisions/kernels.md#powers-go-through-one-function).
     """
     for file in sources:
         for function in file.all(ast.FunctionDef) if "_kernels" in file.parts else ():

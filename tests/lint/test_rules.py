@@ -339,6 +339,30 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             [f"{PAGE}:3: {PAGE} has no heading #there", f"{PAGE}:4: docs/start.md has no heading"],
         ),
     ],
+    docs.cited: [
+        (
+            [
+                Source(
+                    JOIN,
+                    "# docs/decisions/join.md#gone\n"
+                    "# docs/decisions/join.md#ids-are-in-arrays.\n"
+                    "# decision 0012\n"
+                    "# docs/gone.md",
+                )
+            ],
+            [
+                f"{JOIN}:1: docs/decisions/join.md has no heading #gone",
+                f"{JOIN}:3: 'decision 0012' is no page",
+                f"{JOIN}:4: there is no docs/gone.md",
+            ],
+        ),
+    ],
+    docs.named: [
+        (
+            [Source(PAGE, "`stream/errors.py`\n`stream/gone.py` `gone.py`")],
+            [f"{PAGE}:2: there is no file stream/gone.py"],
+        ),
+    ],
     docs.tables: [
         (
             [Source(PAGE, "| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n\n```\n| 5\n```\n")],

@@ -1,4 +1,7 @@
-"""Kernels that compile in child processes, while calls run as Python (decision 0139)."""
+"""Kernels that compile in child processes, while calls run as Python.
+
+The reasons are in docs/decisions/kernels.md#child-processes-compile-calls-do-not-wait.
+"""
 
 from __future__ import annotations
 

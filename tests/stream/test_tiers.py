@@ -1,4 +1,6 @@
-"""Kernels as Python and as machine code: the same bits (decision 0139).
+"""Kernels as Python and as machine code: the same bits.
+
+The reasons are in docs/decisions/kernels.md#a-kernel-is-python-and-machine-code.
 
 `python -m tests.long.tiers` compares more calls, and names the kernels that none has reached.
 """

@@ -2,8 +2,8 @@
 
 kafka-python makes a dozen Python calls and several objects for each record. Here one compiled call
 reads or writes a batch. The client has no public call for that, so this file uses some of its
-private attributes (docs/decisions/0022). Tests compare the results byte for byte with those of the
-client's own calls.
+private attributes (docs/decisions/kafka-client.md#batches-are-read-and-written-whole). Tests
+compare the results byte for byte with those of the client's own calls.
 """
 
 from __future__ import annotations

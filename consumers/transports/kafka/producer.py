@@ -145,8 +145,9 @@ def send_ends_once(manager: Any) -> None:
 
     The client sends such a request again. If both arrive, the later copy ends a transaction that
     the same producer has begun meanwhile, or sets its offsets back, because a request names
-    producer and epoch and no transaction (docs/decisions/0136). A failed producer is given up, and
-    the epoch of the next one makes the broker refuse what is still on its way.
+    producer and epoch and no transaction
+    (docs/decisions/exactly-once.md#the-end-of-a-transaction-is-sent-once). A failed producer is
+    given up, and the epoch of the next one makes the broker refuse what is still on its way.
     """
     enqueue = manager._enqueue_request
 

@@ -28,7 +28,7 @@ def honest_only(attack: Attack) -> Attack:
         (flipped, "logistic", 0.02),
         (flipped, "spam", 0.002),
         (good_words, "logistic", 0.12),
-        (good_words, "spam", 0.02),  # alone it loses little (decision 0140)
+        (good_words, "spam", 0.02),  # alone it loses little
         (good_words, "fading", 0.01),
     ],
 )

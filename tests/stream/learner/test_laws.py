@@ -107,7 +107,10 @@ BAYES = [found for found in shipped() if isinstance(found, BayesClassifier)]
     row=st.integers(0, 23),
 )
 def test_unlearning_a_record_of_any_weight_leaves_the_others(learner, power, row) -> None:
-    """From the least weight up to where the others are below 1e-12 of it; see decision 0027."""
+    """From the least weight up to where the others are below 1e-12 of it.
+
+    The reason is in docs/decisions/naive-bayes.md#rounding-when-a-record-is-unlearned.
+    """
     w, rng, taken = 2.0**power, np.random.default_rng(24), takeable(learner)
     xs = [
         taken({"a": float(rng.normal(i % 2)), "b": float(rng.integers(3)), "words": WORDS[i % 3]})
