@@ -29,6 +29,7 @@ from consumers.base.errors import (
     InputChangedError,
     JournalLostError,
     NoAnswerError,
+    RecordsMissingError,
     RecordTooLargeError,
     SnapshotError,
     TransportError,
@@ -186,8 +187,9 @@ class Runner:
             An input differs from what was consumed, or the journal has lost records of this shard,
             and an operator must decide.
         TransportError
-            The first start failed, or five starts in a row. Where the log did not answer, it
-            starts over for as long as that lasts, unless it drains.
+            The first start failed, or five starts in a row, or two that need records which the log
+            does not have. Where the log did not answer, it starts over for as long as that lasts,
+            unless it drains.
         """
         with closing(self._keys):
             return self._lives()
@@ -216,6 +218,8 @@ class Runner:
                     failures = tries = 0
                 tries += 1
                 failures += self._drain or not isinstance(error, NoAnswerError)
+                if isinstance(error, RecordsMissingError) and tries > 1:
+                    failures = ATTEMPTS  # also the start that reads everything again lacks them
                 if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
                     self._health = Health("dead", str(error))
                     raise

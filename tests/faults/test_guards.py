@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import CommitFailedError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import FencedError, RecordsMissingError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.kafka.producer import BatchProducer, PendingSends
@@ -53,7 +53,7 @@ def test_records_that_retention_removes_under_way_are_told_not_jumped(
             for chunk in owner.poll(max_records=10, timeout=0.1):
                 offsets.extend(chunk.offsets)
 
-    with pytest.raises(TransportError, match="no longer exist"):
+    with pytest.raises(RecordsMissingError, match="no longer exist"):
         consume()
 
     assert offsets == list(range(len(offsets)))

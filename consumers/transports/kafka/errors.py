@@ -111,7 +111,7 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             "request the ACL or correct [kafka]"
         )
     if isinstance(error, errors.OffsetOutOfRangeError):
-        return TransportError(
+        return RecordsMissingError(
             f"expected to {doing} at Kafka {where}, but its offsets no longer exist ({detail}): "
             "retention removed them or the topic was recreated; raise its retention.ms"
         )
@@ -152,8 +152,7 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             f"({type(error).__name__}: {detail}); check that it runs, then start again"
         )
     kind = type(error).__name__
-    gone = isinstance(error, errors.OffsetOutOfRangeError)
-    return (RecordsMissingError if gone else TransportError)(
+    return TransportError(
         f"could not {doing} at Kafka {where}: {detail if kind in detail else f'{kind}: {detail}'}"
     )
 

@@ -14,6 +14,7 @@ import pytest
 from consumers.base.errors import (
     FencedError,
     NoAnswerError,
+    RecordsMissingError,
     TransportError,
     UnreadableCodecError,
 )
@@ -303,6 +304,20 @@ def test_run_that_drains_gives_up_where_the_log_does_not_answer(make_service, mo
     with pytest.raises(NoAnswerError):
         service.run(flaky)
     assert flaky.calls == 1 + runner.ATTEMPTS
+
+
+def test_records_that_are_gone_end_the_second_start_that_needs_them(
+    make_service, monkeypatch
+) -> None:
+    """The first failure may be an old position; a start reads everything from the journal on."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.001)
+    service = make_service()
+    fill(service.log, phishing(100))
+    flaky = Flaky(service.log, "commit", 2, after=False, times=99, error=RecordsMissingError)
+
+    with pytest.raises(RecordsMissingError):
+        service.run(flaky, max_records=30)
+    assert flaky.calls == 3
 
 
 def test_log_that_never_answered_is_told_at_once(make_service) -> None:
