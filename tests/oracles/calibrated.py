@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import exp, log, sqrt
+from sys import float_info
 from typing import Any
 
 from stream import Learner
@@ -75,7 +76,8 @@ class SlowCalibrated:
         n = sum(w for _, w in seen)
         share = (sum(w for right, w in seen if right) + PSEUDO * p[most]) / (n + PSEUDO)
         others = sum(q for y, q in p.items() if y != most)
-        rest = {y: q / others if others else 1 / (len(p) - 1) for y, q in p.items()}
+        alike = others < float_info.min
+        rest = {y: 1 / (len(p) - 1) if alike else q / others for y, q in p.items()}
         return {y: share if y == most else (1 - share) * q for y, q in rest.items()}
 
     def end_of(self, top: float) -> float:

@@ -29,6 +29,7 @@ ENDS = array(
     ]
 )
 PSEUDO = 30.0
+NORMAL = 2.0**-1022  # the inverse of a smaller number may be infinite
 
 
 class SlopesAndBiases(NamedTuple):
@@ -98,8 +99,9 @@ def bin_of(top: float) -> int:
 def correct_by_bin(p: Any, known: int, best: int, j: int, right: Any, out: Any) -> None:
     """out float64 (C,): the largest of p float64 (C,) becomes the share that was right in its bin.
 
-    best, j: the class and the bin of the largest. The others keep their proportions. Numbers beyond
-    0 and 1, from a damaged state, count as these. Before the first label there is no class.
+    best, j: the class and the bin of the largest. The others keep their proportions; they are alike
+    where these are too small to divide by. Numbers beyond 0 and 1, from a damaged state, count as
+    these. Before the first label there is no class.
     """
     if known == 0:
         return
@@ -111,7 +113,7 @@ def correct_by_bin(p: Any, known: int, best: int, j: int, right: Any, out: Any) 
     for c in range(known):
         if c == best:
             out[c] = share if known > 1 else 1.0
-        elif others > 0.0:
+        elif others >= NORMAL:
             out[c] *= (1.0 - share) / others
         else:
             out[c] = (1.0 - share) / (known - 1)

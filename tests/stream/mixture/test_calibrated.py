@@ -125,6 +125,18 @@ def test_sure_and_right_learner_stays_so() -> None:
     assert loss(posteriors(Calibrated("GaussianNB"), xs, ys), ys) < 0.001
 
 
+@pytest.mark.parametrize("rest", [1e-313, 5e-324, 3e-308, 0.0])
+def test_probabilities_next_to_zero_share_what_the_largest_leaves(rest) -> None:
+    """A divisor without digits would make them infinite, or no number."""
+    right, out = np.zeros((len(kernels.ENDS) + 1, 2)), np.zeros(4)
+    right[-1] = 9000.0, 3000.0
+    kernels.correct_by_bin(np.array([0.0, 1.0, rest, 0.0]), 4, 1, len(right) - 1, right, out)
+
+    assert out.min() >= 0.0
+    assert out.sum() == pytest.approx(1.0, abs=1e-12)
+    assert out[1] < 0.5
+
+
 def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
     """For probabilities that do not change: the log loss is that of an optimiser, within 0.005."""
     xs, ys = repeated(20_000)
