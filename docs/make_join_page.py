@@ -23,8 +23,8 @@ The [decisions](decisions/join.md#the-join-is-a-table-of-transitions) have the r
 LEGEND = """## Transitions
 
 Each row is an event, each column a state of the id. A cell gives the actions, *the outcomes that
-are counted* (`headwater_labels_total`), and the state that follows if it is another one. What an
-empty cell stands for cannot occur.
+are counted* (`headwater_labels_total`), and the state that follows if it changes. An empty cell
+cannot occur.
 
 """
 CHANGES = """## With corrections

@@ -215,7 +215,7 @@ def _read(decode: Callable[[bytes], T], body: bytes) -> T:
 
 
 def conversation(request: Request, where: str, retries: Retries) -> Conversation:
-    """Yields what to do, takes what came, returns the body of the answer.
+    """Yields each action, is sent its result, and returns the body of the answer.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def conversation(request: Request, where: str, retries: Retries) -> Conversation
 
 
 def next_step(talk: Conversation, came: Reply | str | None) -> Send | Pause | bytes:
-    """What to do next, after what came; or the body of the answer."""
+    """The action that follows a result, or the body of the answer."""
     try:
         return talk.send(came)
     except StopIteration as end:

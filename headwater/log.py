@@ -177,7 +177,7 @@ class PredictionStream(Iterator[PredictionRecord]):
         raise StopIteration
 
     def _processed(self) -> None:
-        """Count what came last as processed."""
+        """Count the last prediction as processed."""
         if self._last is not None and self._kept is not None:
             self._kept.advance(*self._last)
             if self._kept.due:

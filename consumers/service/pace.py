@@ -64,8 +64,8 @@ def commit_size(
 class InterpretedPace:
     """Fewer records in a commit while kernels run as Python.
 
-    It ends long before its transaction does, and soon after Ctrl-C. A record takes some
-    milliseconds then, or seconds if it is compared with thousands.
+    So a commit ends long before its transaction times out, and soon after Ctrl-C. A record then
+    takes milliseconds, or seconds if it is compared with thousands.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class InterpretedPace:
         return min(size, self._most) if interpreting() else size
 
     def took(self, records: int, seconds: float) -> None:
-        """The last commit."""
+        """Note the records and seconds of a commit."""
         fit = int(INTERPRETED_SECONDS * records / seconds) if seconds else MOST_INTERPRETED
         self._most = max(1, min(fit, 2 * self._most, MOST_INTERPRETED))
 

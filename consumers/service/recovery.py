@@ -414,7 +414,7 @@ def _imported(config: Config, origin: JournalOrigin, refused: Sequence[str]) -> 
 def _let_wait(
     config: Config, origin: JournalOrigin, found: Sources, shard: Shard, refused: Sequence[str]
 ) -> None:
-    """Have the records wait that waited at the end of the history before the journal."""
+    """Give the join the records that waited when the history before the journal ended."""
     history = origin.identity.history
     if history is None or history.waiting is None:
         return

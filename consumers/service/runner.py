@@ -195,7 +195,8 @@ class Runner:
             return self._lives()
 
     def _lives(self) -> ShardView | None:
-        """Live until stopped, drained or fenced; again after each error that may pass."""
+        """Run one life after another, until stopped, drained or fenced. An error that may pass
+        starts the next life."""
         failures = tries = 0
         while True:
             before = self._committed(), self._ownership.confirmations
@@ -308,7 +309,7 @@ class Runner:
         return self._schemas.predictions_schema(self._config.predictions_topic)
 
     def _waiting_for_schemas(self, why: str) -> None:
-        """Say that records wait, because the registry does not answer; "": it does again."""
+        """Show that records wait because the registry does not answer; "": it answers again."""
         self._turn()
         if why:
             self._health = Health("starting", f"records wait for their schemas: {why}")
@@ -464,7 +465,7 @@ class Runner:
         ends: Mapping[Partition, int],
         uncommitted: Mapping[Partition, Uncommitted],
     ) -> None:
-        """Pass on what is known of the inputs, and answer questions to the model."""
+        """Publish the ends and open transactions of the inputs, and answer questions."""
         self._telemetry.ends(ends)
         self.status_feed.reached(ends)
         self._telemetry.uncommitted(uncommitted)

@@ -165,7 +165,7 @@ class SeenFields:
         )
 
     def notes(self, i: int) -> list[Note]:
-        """What of the observation at this index of the batch is not used."""
+        """The fields of the observation at this index of the batch that are not used."""
         bad = self.decoded.bad.get(int(np.searchsorted(self.at, i)), ())
         return bounded(self.decoder.notes(self._value(i), bad))
 

@@ -167,7 +167,7 @@ def swap(
         for both in ready:
             _follow(config, log, both)
         for both in ready:
-            write_again(log, both.old)  # with the old settings, and before no start would do it
+            write_again(log, both.old)  # old settings: no start after the record would write them
         reach("relearn_fenced")
         done: list[RelearnRecord] = []
         for both, owner in zip(ready, owners, strict=True):

@@ -78,7 +78,7 @@ class Mailboxes:
         self.skipped: Counter[str] = Counter()
 
     def mails(self, sides: Sequence[Side]) -> Iterator[Mail]:
-        """The mails of all sides: the next one is of the side of which the least share was read."""
+        """The mails of all sides. The next one is of the side with the smallest share read."""
         found = [self._files(side) for side in sides]
         totals = [sum(f.path.stat().st_size if f.path else 1 for f in s) or 1 for s in found]
         waiting = {n: self._read(files) for n, files in enumerate(found)}

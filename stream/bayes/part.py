@@ -201,7 +201,7 @@ class SumsPart(Part):
     def __init__(self) -> None:
         self._features = Dictionary(MAX_FEATURES)
         self._sums = np.zeros((0, 0)), np.zeros((0, 0))  # each (C, D)
-        self._unit = np.ones(1)  # the present value of a weight of 1 learned last
+        self._unit = np.ones(1)  # the weight of a new record of weight 1; fading raises it
 
     @property
     def features(self) -> list[str]:

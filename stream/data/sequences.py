@@ -131,7 +131,7 @@ class CodedColumn(ListLike):
 
     @classmethod
     def nothing(cls, n: int) -> CodedColumn:
-        """None, so many times."""
+        """A column of n times None."""
         return cls((), np.full(n, -1, dtype=np.int64))
 
     @classmethod

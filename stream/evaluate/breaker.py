@@ -19,8 +19,8 @@ class Breaker:
     """Opens above a ratio of dead letters among the last 1,000 records, closes below half of it.
 
     Records that have not yet come count as good, so a few dead letters at the very beginning do not
-    open it. It closes below half the ratio, because closing at the ratio itself would make it
-    flutter.
+    open it. It closes below half the ratio, because it would open and close again and again at
+    the ratio itself.
 
     Parameters
     ----------

@@ -323,8 +323,7 @@ def against(
 def object_to(
     join: LabelJoin, plan: Plan, made: LabelledPredictions, other: NDArray[np.bool_]
 ) -> None:
-    """Silence is void for the ids that wait and have a prediction in `other`, which has one value
-    for each prediction."""
+    """Void silence for the waiting ids that were decided otherwise. `other` is `against`."""
     of_step = np.full(len(made.block), -1, dtype=np.int64)
     of_step[made.predicting] = np.arange(made.predicting.size)
     entries, steps = plan.asked()

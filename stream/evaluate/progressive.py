@@ -145,7 +145,7 @@ class Progressive:
         Raises
         ------
         SchemaError
-            Silence is a label. It falls on no flagged record, so false positives would be missed.
+            Silence is a label. No flagged record gets it, so false positives would be missed.
         """
         if budget is not None and self.join.silence is not None:
             raise SchemaError("silence and a budget of false positives exclude each other")

@@ -2,8 +2,8 @@
 
 Pure and bounded. Events come in order; each becomes steps over rows for a learner. The rules are
 the table in `transitions.py`. Kernels run it on the arrays of the state (`_kernels/planning.py`):
-common events many in one call. Of every other event this file finds the state of its id and what
-it is, and judges its label. If that changes what is held, the kernel then plans it alone.
+many common events in one call. For every other event this file finds the state of its id, judges
+its label and looks up the transition. If that changes what is held, the kernel plans it alone.
 """
 
 from __future__ import annotations
@@ -292,8 +292,8 @@ class LabelJoin:
     def plan_next(self, plan: Plan, feed: EventFeed, *, learn: bool = True) -> bool:
         """Plan the next event by the table of transitions. `learn` False: its label is held back.
 
-        Returns False if silence falls on a row that the steps of the plan predict. Then they must
-        run, and silence be made void where it is, before the event is planned.
+        Returns False if a row that the steps of this plan predict is to be learned by silence. Run
+        the steps first, and void silence where the decisions ask for it; then plan the event.
         """
         held, events, at = self.state, feed.events, feed.at
         time = int(events.times[at])
@@ -383,7 +383,7 @@ class LabelJoin:
         return self.state.code_of(silence.label)
 
     def _fall_silent(self, plan: Plan, at: int, time: int, *, learn: bool) -> bool:
-        """Learn what nobody labelled before `time`. Returns as `plan_next`."""
+        """Learn by silence what nobody labelled before `time`. Returns as `plan_next`."""
         silence, held = self.silence, self.state
         while silence is not None and held.unheard >= 0:
             plan.bounds[SILENT_CODE] = self._silent_code(silence, learn=learn)

@@ -1,8 +1,8 @@
 """The plan of one call: the steps for a learner that the label join derives from events.
 
-A plan ends early if a correction is due after a step, because only the learner knows whether the
-old label can be unlearned, and the next event depends on it; and if silence falls on a row that the
-plan itself predicts, because it depends on the prediction whether silence counts.
+A plan ends early in two cases. A correction is due after a step: only the learner knows whether the
+old label can be unlearned, and the next event depends on it. Or a row that the plan itself predicts
+is to be learned by silence: whether silence counts depends on that prediction.
 
 The steps of a plan, and what becomes of rows, as columns; and the arrays that kernels fill.
 """

@@ -27,20 +27,21 @@ time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learn
    dead letter and the state of its id does not change, so that the record can be sent again.
 5. A label on its own is first compared with the label of a settled id, and judged only where it
    may be learned, so that a late label is counted as late, not as a dead letter.
-6. Only a label that met its observation fixes the kind of labels or takes one of `max_classes`. An
-   early label may be junk for an id that never comes. It is judged again when its observation, or
-   another label of its id, comes. If it is UNFIT then, it is rejected, and the new record is
-   handled as for an UNKNOWN id; but a new record that cannot be learned leaves the id UNFIT.
+6. Only a label that met its observation fixes the kind of labels or takes one of `max_classes`,
+   because an early label may be junk for an id that never comes. An early label is judged again
+   when its observation, or another label of its id, comes. If it is UNFIT then, it is rejected, and
+   the new record is handled as for an UNKNOWN id; but a new record that cannot be learned leaves
+   the id UNFIT.
 7. While labels are held back (the dead-letter breaker is open), an id is settled as if its label
    had been learned, but nothing is learned and no row is kept.
 8. Waiting rows, early labels and settled ids are bounded by count, by bytes and by age. The oldest
    is removed first (`EXPIRY`, `OVERFLOW`). If an observation is removed, its id is settled, so that
    its label is counted as late. If an early label or a settled id is removed, the id becomes
    UNKNOWN.
-9. With a label for silence, an observation that still waits when more than `after` of stream time
-   has passed is learned with that label, as of that moment, before the event that showed it. It
-   is then CORRECTABLE like any other. Silence is void if the record was decided otherwise: nobody
-   could object to what was put away. Void silence changes nothing: the observation waits on.
+9. With a label for silence, an observation that waits for more than `after` of stream time is
+   learned with that label, as of that moment, before the event that moved stream time. It is then
+   CORRECTABLE like any other. Silence is void if the record was decided otherwise, because nobody
+   could object to what was put away. Then nothing changes, and the observation keeps waiting.
 10. With reporters, a label on its own reaches the table only if its reporter may teach, and, where
    it differs from the label of the id, only if it outvotes that label. So an early label that is
    outvoted is dropped first (`OUTVOTED`).

@@ -96,7 +96,8 @@ def test_your_own_topic_is_as_its_page_shows(
     """From a file to predictions, scores and an audit."""
     monkeypatch.chdir(tmp_path)
 
-    assert follow((PAGES / "own-topic.md").read_text(), capsys) == 12
+    assert follow((PAGES / "own-topic.md").read_text(), capsys) == 9
+    assert follow((PAGES / "init.md").read_text(), capsys) == 2
 
 
 def test_scores_of_messages_are_shown_as_on_their_page(
