@@ -83,9 +83,9 @@ def headings(sources: Sequence[Source]) -> Iterator[Finding]:
 
 def cited(sources: Sequence[Source]) -> Iterator[Finding]:
     """A page that code or another page names by its path exists, and so does its heading."""
-    named = re.compile(r"\b(docs/[\w./-]*\w\.md)(?:#([\w-]*\w))?|\b[Dd]ecisions? (\d{4})\b")
+    citation = re.compile(r"\b(docs/[\w./-]*\w\.md)(?:#([\w-]*\w))?|\b[Dd]ecisions? (\d{4})\b")
     for file in sources:
-        for found in named.finditer(file.text):
+        for found in citation.finditer(file.text):
             path, heading, number = found.groups()
             line = file.at(found.start())
             if number:
