@@ -113,6 +113,7 @@ def prepare_process() -> None:
     """Set what a process of the program has for itself, before a command is imported."""
     collect_rarely()
     one_blas_thread()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it reads all packages for them
     silence_compilation_warnings()
 
 

@@ -49,6 +49,7 @@ LIGHT = {
     "produce orders more.jsonl --config orders.toml": 560,
     "produce orders more.csv --config orders.toml": 560,
 }
+CHECK = 650  # modules of a check, with those of all learners
 ANSWER = (
     b'{"id":"7","prediction":"spam","probabilities":[["spam",0.9],["ham",0.1]],"model":{"name":'
     b'"mail","type":"spam","learned":40},"position":{"topic":"mail","partition":0,"offset":7},'
@@ -123,10 +124,22 @@ def test_command_loads_only_what_it_uses(words: str, most: int, place: Path, url
 
 
 def test_check_of_a_configuration_loads_no_service(place: Path) -> None:
-    """It builds the learner, but runs no kernel: no compiler, no server and no statistics."""
+    """It builds the learner, and looks at the log: no compiler, no server, no shard, no mail."""
     loaded = loaded_by("check orders.toml", place)
 
-    assert not loaded & {*HEAVY - {"river"}, "asyncio", "rich"}
+    assert not loaded & {
+        *HEAVY - {"river"},
+        "asyncio",
+        "rich",
+        "stream.evaluate",
+        "stream.join.join",
+    }
+    assert not loaded & {
+        "consumers.shard.shard",
+        "consumers.service.commit",
+        "consumers.mail.document",
+    }
+    assert len(loaded) < CHECK, len(loaded)
 
 
 @pytest.mark.parametrize("package", ["stream", "headwater"])

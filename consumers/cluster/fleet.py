@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.base.health import Health
 from consumers.config import Config
-from consumers.service.inputs import Decision
+from consumers.service.differences import Decision
 from consumers.service.runner import Runner
 from consumers.telemetry.spec import united
 from consumers.transports.protocol import Log

@@ -23,7 +23,7 @@ from consumers.base.health import Health
 from consumers.cluster.fleet import UnionCollector, worst
 from consumers.cluster.standby import Follower, Standby
 from consumers.config import Config
-from consumers.service.inputs import Decision
+from consumers.service.differences import Decision
 from consumers.service.runner import Runner
 from consumers.transports.protocol import Assigned, Log, Member
 from consumers.web.status_feed import StatusFeed

@@ -44,7 +44,7 @@ from consumers.cluster.fleet import worst
 from consumers.cluster.orphans import PARENT, RunFile
 from consumers.config import Config
 from consumers.config.units import duration_ms
-from consumers.service.inputs import Decision
+from consumers.service.differences import Decision
 from consumers.telemetry.spec import united
 from consumers.web.questions import WAITING, Questions
 from consumers.web.status_feed import StatusFeed

@@ -370,7 +370,7 @@ def _inputs(config: Config, topics: Mapping[str, int], shard: int) -> Sources:
     """What a shard reads. Its own topics need not exist."""
     from consumers.base.records import Partition
     from consumers.service.live import Sources
-    from consumers.service.recovery import inputs_of
+    from consumers.service.partitioning import inputs_of
 
     journal, labels = Partition(config.journal_topic, shard), frozenset(config.input_topics[1:])
     return Sources(inputs_of(config, topics, shard), labels, journal, predictions_partitions=1)

@@ -232,7 +232,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
     """Check that the journal belongs to this service, and is neither lost nor shortened."""
     from consumers.base.records import Partition
     from consumers.service.journal_end import check_first_start, check_journal
-    from consumers.service.recovery import inputs_of
+    from consumers.service.partitioning import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
 
@@ -281,7 +281,7 @@ def _check_inputs(
     report: Report,
 ) -> None:
     """Check that the inputs are the logs that were consumed."""
-    from consumers.service.inputs import consumed, differences, restarted
+    from consumers.service.differences import consumed, differences, restarted
 
     known = consumed(origin, store)
     try:

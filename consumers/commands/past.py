@@ -110,7 +110,8 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     from consumers.base.records import Partition
     from consumers.commands.transport import check_topics
     from consumers.service.journal_end import check_first_start, check_snapshots
-    from consumers.service.recovery import inputs_of, sources
+    from consumers.service.partitioning import inputs_of
+    from consumers.service.recovery import sources
     from consumers.snapshots.store import open_store
 
     there = log.describe(config.topics.values())

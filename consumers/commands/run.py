@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from consumers.cluster.fleet import Fleet, Serving
     from consumers.cluster.processes import ProcessFleet
     from consumers.config import Config
-    from consumers.service.inputs import Decision
+    from consumers.service.differences import Decision
     from consumers.transports.protocol import Log
     from consumers.web.status_feed import StatusFeed
 

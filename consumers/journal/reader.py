@@ -26,7 +26,18 @@ from consumers.journal.records import (
 )
 from consumers.transports.protocol import Log
 
-__all__ = ["Course", "RangeCheck", "course", "cut_out", "entries", "record_count", "tails"]
+__all__ = [
+    "Course",
+    "RangeCheck",
+    "course",
+    "cut_out",
+    "ends_of",
+    "entries",
+    "move_positions",
+    "record_count",
+    "tails",
+    "update_inputs",
+]
 
 
 def entries(
@@ -213,3 +224,31 @@ def tails(batch: Batch, ranges: Iterable[Range] = ()) -> dict[Partition, Range]:
         sums = [known[key] for key in keys]
     rows = zip(parts.partitions, firsts, ends, counts, sums, strict=True)
     return {p: Range(p.topic, p.number, *row) for p, *row in rows}
+
+
+def update_inputs(
+    entry: JournalRecord, topics: dict[str, str], tails: dict[Partition, Range]
+) -> None:
+    """Update topic ids and last records by a journal record that is not processed."""
+    if isinstance(entry, CommitRecord):
+        topics |= entry.topics
+        tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
+    elif isinstance(entry, InputsRecord):
+        topics |= entry.topics
+        for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
+            tails.pop(Partition(topic, number), None)
+
+
+def move_positions(entry: JournalRecord, positions: dict[Partition, int]) -> None:
+    """Move the positions of the inputs past a journal record."""
+    if isinstance(entry, CommitRecord):
+        positions |= ends_of(entry)
+    elif isinstance(entry, InputsRecord):
+        positions |= {Partition(topic, number): at for topic, number, at in entry.starts}
+        for gone in entry.gone:
+            positions.pop(Partition(*gone), None)
+
+
+def ends_of(entry: CommitRecord) -> dict[Partition, int]:
+    """The offset after the last consumed record of each partition that moved."""
+    return {Partition(r.topic, r.partition): r.end for r in entry.ranges}

@@ -26,7 +26,7 @@ from consumers.base.records import Batch, Outgoing, Partition
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.auto import Defaults
 from consumers.journal.checksum import checksums
-from consumers.shard.spec import OutputShape
+from consumers.shard.shape import OutputShape
 
 __all__ = [
     "ChallengersRecord",

@@ -26,7 +26,7 @@ from consumers.config import Config
 from consumers.journal.model_parts import has_parts
 from consumers.journal.records import InputsRecord, MovedRecord, mark_of
 from consumers.schemas.translate import Translator
-from consumers.service.inputs import consumed
+from consumers.service.differences import consumed
 from consumers.snapshots.locate import JournalOrigin, RemainingJournal, locate
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log

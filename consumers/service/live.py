@@ -14,12 +14,12 @@ from consumers.base.errors import DivergedError
 from consumers.base.records import UNBOUNDED, Partition, Topic
 from consumers.config.learner import uses_code
 from consumers.journal.merge import Measure
+from consumers.journal.reader import move_positions, update_inputs
 from consumers.journal.records import (
     ChallengersRecord,
     CommitRecord,
     IdentityRecord,
     InputsRecord,
-    JournalRecord,
     LaterRecord,
     MovedRecord,
     Range,
@@ -27,8 +27,8 @@ from consumers.journal.records import (
     SchemasRecord,
 )
 from consumers.shard.challengers import ChallengerSet
+from consumers.shard.shape import OutputShape
 from consumers.shard.shard import Outcome, Shard
-from consumers.shard.spec import OutputShape
 from stream.data.schema import Field
 
 __all__ = [
@@ -40,11 +40,8 @@ __all__ = [
     "apply_skipped",
     "check_chain",
     "check_snapshot",
-    "ends_of",
     "linked",
     "move_inputs",
-    "move_positions",
-    "update_inputs",
 ]
 
 
@@ -192,29 +189,6 @@ def apply_inputs(entry: InputsRecord, live: LiveShard) -> None:
     update_inputs(entry, live.topics, live.tails)
 
 
-def update_inputs(
-    entry: JournalRecord, topics: dict[str, str], tails: dict[Partition, Range]
-) -> None:
-    """Update topic ids and last records by a journal record that is not processed."""
-    if isinstance(entry, CommitRecord):
-        topics |= entry.topics
-        tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
-    elif isinstance(entry, InputsRecord):
-        topics |= entry.topics
-        for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
-            tails.pop(Partition(topic, number), None)
-
-
-def move_positions(entry: JournalRecord, positions: dict[Partition, int]) -> None:
-    """Move the positions of the inputs past a journal record."""
-    if isinstance(entry, CommitRecord):
-        positions |= ends_of(entry)
-    elif isinstance(entry, InputsRecord):
-        positions |= {Partition(topic, number): at for topic, number, at in entry.starts}
-        for gone in entry.gone:
-            positions.pop(Partition(*gone), None)
-
-
 def check_snapshot(entry: CommitRecord, live: LiveShard) -> None:
     """Check that the loaded snapshot has the state that was saved at its position."""
     for saved in entry.snapshots:
@@ -244,8 +218,3 @@ def check_chain(entry: LaterRecord, live: LiveShard) -> None:
         f"this program, its libraries{code} or the processor differ from those that wrote it; "
         "replay with those, or start under a new name"
     )
-
-
-def ends_of(entry: CommitRecord) -> dict[Partition, int]:
-    """The offset after the last consumed record of each partition that moved."""
-    return {Partition(r.topic, r.partition): r.end for r in entry.ranges}

@@ -9,7 +9,7 @@ from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.journal.records import mark_of
 from consumers.service.journal_end import check_open
-from consumers.service.recovery import inputs_of
+from consumers.service.partitioning import inputs_of
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log

@@ -6,13 +6,15 @@ the common key decides the partition of both, in topics with equal numbers of pa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.transports.placement import partition_of
 from consumers.transports.protocol import Log
 
-__all__ = ["check_partitioning", "input_objections", "objections"]
+__all__ = ["check_partitioning", "input_objections", "inputs_of", "objections"]
 
 PROBED = 100  # recent keys of each topic
 
@@ -92,3 +94,12 @@ def _misplaced(log: Log, topic: str, partitions: int) -> str | None:
                     "records and labels that are placed otherwise do not meet in one shard"
                 )
     return None
+
+
+def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Partition, ...]:
+    """The input partitions of a shard."""
+    return tuple(
+        Partition(t, n)
+        for t in config.input_topics
+        for n in range(shard, topics[t], config.scale.shards)
+    )

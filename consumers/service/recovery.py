@@ -31,14 +31,16 @@ from consumers.journal.model_parts import joined_parts
 from consumers.journal.reader import Course, course
 from consumers.journal.records import CommitRecord, IdentityRecord, StoredFile, mark_of
 from consumers.service.beginning import begin
-from consumers.service.inputs import Decision, known_by, settle
+from consumers.service.differences import Decision, known_by
+from consumers.service.inputs import settle
 from consumers.service.journal_end import check_end, check_first_start, traces
 from consumers.service.live import LiveShard, Progress, Sources
+from consumers.service.partitioning import inputs_of
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
 from consumers.shard.assembly import let_wait, shard_of, with_settings
+from consumers.shard.shape import OutputShape
 from consumers.shard.shard import Shard
-from consumers.shard.spec import OutputShape
 from consumers.snapshots import model_file
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.key_files import KeyFiles, give_keys, keyed_learner, saved_state
@@ -54,7 +56,6 @@ __all__ = [
     "DIVERGED",
     "about_of",
     "begun",
-    "inputs_of",
     "load",
     "rebuild",
     "recover",
@@ -84,15 +85,6 @@ DIVERGED = (
     TypeError,
     ValueError,
 )
-
-
-def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Partition, ...]:
-    """The input partitions of a shard."""
-    return tuple(
-        Partition(t, n)
-        for t in config.input_topics
-        for n in range(shard, topics[t], config.scale.shards)
-    )
 
 
 def sources(config: Config, log: Log, shard: int = 0) -> Sources:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from consumers.base.errors import DivergedError, JournalLostError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition
 from consumers.journal.merge import Merge
-from consumers.journal.reader import Course, RangeCheck, entries, record_count, tails
+from consumers.journal.reader import Course, RangeCheck, ends_of, entries, record_count, tails
 from consumers.journal.records import (
     CommitRecord,
     IdentityRecord,
@@ -30,7 +30,6 @@ from consumers.service.live import (
     apply_skipped,
     check_chain,
     check_snapshot,
-    ends_of,
     linked,
     move_inputs,
 )

@@ -43,7 +43,8 @@ from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
-from consumers.service.inputs import Decision, LogWatch
+from consumers.service.differences import Decision
+from consumers.service.inputs import LogWatch
 from consumers.service.journal_end import check_open
 from consumers.service.live import LiveShard, Sources
 from consumers.service.mix import Mix, Mixer, mixer_of

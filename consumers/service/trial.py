@@ -40,8 +40,8 @@ from consumers.service.recovery import about_of
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
 from consumers.shard.batches import Commit, Skip
+from consumers.shard.shape import OutputShape
 from consumers.shard.shard import Shard
-from consumers.shard.spec import OutputShape
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema
 from stream.errors import StreamError

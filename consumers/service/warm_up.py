@@ -84,6 +84,8 @@ def begin_kernels(
     config: Config, report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
 ) -> None:
     """As `compile_kernels`, but what is not compiled yet compiles in the background afterwards."""
+    if stopped():  # before numba is loaded, which takes as long as the rest of a start
+        raise CompilationStopped
     with announced(report, stopped), collected():
         _run_all(config, stopped)
 

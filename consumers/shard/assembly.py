@@ -25,8 +25,9 @@ from consumers.shard.models import (
     explainable,
     limited,
 )
+from consumers.shard.shape import OutputShape
 from consumers.shard.shard import Shard
-from consumers.shard.spec import OutputShape, ShardSpec
+from consumers.shard.spec import ShardSpec
 from stream.data.schema import Schema
 from stream.data.state import State
 

@@ -21,7 +21,7 @@ from consumers.codecs.account import NO_RECORDS, FieldTally, SeenRecords
 from consumers.codecs.columns import ColumnRecords
 from consumers.codecs.json import DecodedObservations, JsonLabels, JsonObservations
 from consumers.codecs.unused import Note, bounded
-from consumers.shard.spec import OutputShape
+from consumers.shard.shape import OutputShape
 from stream.data.schema import Label
 from stream.evaluate.quality import Quality
 from stream.evaluate.result import Result, joined

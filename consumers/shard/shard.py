@@ -38,7 +38,8 @@ from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
 from consumers.shard.mix import ShardMix
 from consumers.shard.outcome import EarlyLabel, Outcome, refusal
-from consumers.shard.spec import OutputShape, ShardSpec
+from consumers.shard.shape import OutputShape
+from consumers.shard.spec import ShardSpec
 from consumers.shard.views import (
     ChallengerView,
     LabelView,

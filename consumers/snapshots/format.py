@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import SnapshotError
 from consumers.journal.records import IdentityRecord, Range
-from consumers.shard.spec import OutputShape
+from consumers.shard.shape import OutputShape
 from stream.data.state import State
 
 __all__ = [

@@ -29,17 +29,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
 from consumers.base.errors import TransportError
 from consumers.base.failpoints import reach
-from consumers.shard.shard import Shard
 from consumers.snapshots.places import make_directory
 from stream.data.state import State
 from stream.errors import StateError
 from stream.keyed import PerKeyNB
+
+if TYPE_CHECKING:
+    from consumers.shard.shard import Shard
 
 __all__ = ["KeyFiles", "KeyReader", "give_keys", "keyed_learner", "saved_state", "stored_point"]
 

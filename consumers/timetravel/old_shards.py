@@ -22,8 +22,8 @@ from consumers.journal.records import IdentityRecord, JournalRecord, MovedFrom, 
 from consumers.service.commit import amend
 from consumers.service.journal_end import check_journal
 from consumers.service.live import LiveShard, Progress, Sources
-from consumers.service.partitioning import input_objections
-from consumers.service.recovery import inputs_of, rebuild, sources, write_again
+from consumers.service.partitioning import input_objections, inputs_of
+from consumers.service.recovery import rebuild, sources, write_again
 from consumers.service.replay import replay
 from consumers.snapshots.locate import JournalOrigin, locate
 from consumers.snapshots.store import SnapshotStore, open_store

@@ -27,7 +27,7 @@ from consumers.codecs.schemas import StoredSchema
 from consumers.config.sections import MOST_RECORDS
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
-from consumers.journal.reader import entries
+from consumers.journal.reader import ends_of, entries
 from consumers.journal.records import (
     CommitRecord,
     IdentityRecord,
@@ -39,7 +39,7 @@ from consumers.journal.records import (
     mark_of,
 )
 from consumers.service.commit import advance_unpublished
-from consumers.service.live import LiveShard, Progress, Sources, apply_schemas, ends_of
+from consumers.service.live import LiveShard, Progress, Sources, apply_schemas
 from consumers.service.recovery import begun
 from consumers.shard.batches import Skip
 from consumers.snapshots.locate import JournalOrigin

@@ -123,6 +123,7 @@ def _makers() -> bytes:
     return sha256(b"".join(contents)).digest()
 
 
+@cache
 def _needed() -> dict[str, str]:
     """For what machine code must be made to be used by this process."""
     return {"numba": version("numba"), "python": sys.implementation.cache_tag}

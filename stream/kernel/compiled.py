@@ -20,13 +20,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from llvmlite.binding import parse_assembly
 from numba import config, types
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.core.typing import make_concrete_template
 from numba.core.typing.templates import make_intrinsic_template
 from numba.extending import intrinsic
@@ -78,7 +81,7 @@ def written(function: Callable[..., Any]) -> Any:
 
 @cache
 def _load_arrays() -> None:
-    """Load numba's functions of arrays, which the first kernel needs, without `scipy.linalg`.
+    """Load numba's functions of arrays, which its compiler needs, without `scipy.linalg`.
 
     numba imports that there to see whether it exists, which takes 0.1 s. No kernel multiplies
     matrices, and the first function that does, such as one of a user, imports it again.
@@ -134,11 +137,9 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
                 return True
             if self.folder is None:
                 return False
-            _load_arrays()
             found = self._cache.load_overload(types, self.targetctx)
             if found is None:
                 return False
-            self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
             self.add_overload(found)
             return True
 
@@ -158,9 +159,11 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
     def compile(self, sig: Any) -> Any:
         """Compile for these types. Garbage is collected afterwards, which saves a tenth."""
         with global_compiler_lock:
-            _load_arrays()
-            if not self.load(sig) and (self.folder is not None or self._homeless):
+            if self.load(sig):
+                return self.overloads[sig].entry_point
+            if self.folder is not None or self._homeless:
                 warn_once(NOT_KEPT if self._homeless else COMPILING)
+            _load_arrays()
             collects = gc.isenabled()
             gc.disable()
             try:
@@ -220,6 +223,44 @@ class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
         checked = ".checked" if config.BOUNDSCHECK else ""
         return f"{fullname}.{sys.implementation.cache_tag}{abiflags}{checked}"
 
+    def reduce(self, cres: Any) -> Any:
+        """What is kept: without the copy of the code that numba would link into its callers.
+
+        A kernel is a part of each of its callers (docs/decisions/kernels.md#a-called-kernel-is-a-part-of-its-caller), so the copy is never linked.
+        numba reads only its names, and among them it looks for these two.
+        """
+        (name, kind, (code, _)), about, own, *rest, called = super().reduce(cres)
+        names = about.llvm_func_name, about.llvm_cpython_wrapper_name
+        copy = parse_assembly("\n".join(f'@"{each}" = global i32 0' for each in names))
+        library = name, kind, (code, copy.as_bitcode())
+        return library, about, _kept(own), *rest, list(map(_kept, called))
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """The inverse of `reduce`."""
+        library, about, own, *rest, called = payload
+        every = library, about, _environment(*own), *rest, [_environment(*one) for one in called]
+        return super().rebuild(target_context, every)
+
+
+def _kept(environment: Any) -> tuple[Any, ...]:
+    """The constants of a function, of which its machine code raises errors, as plain values."""
+    return environment.globals["__name__"], environment.consts, environment.env_name
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    """The inverse of `_kept`.
+
+    numba would import the module of each function of its own that is a part of the code, such as
+    `any` of an array, although only code with objects of Python reads the module.
+    """
+    found = lookup_environment(name)
+    if found is None:
+        loaded = sys.modules.get(module)
+        found = Environment(vars(loaded) if loaded else {"__name__": module})
+        found.consts[:], found.env_name = constants, name
+        Environment._memo[name] = found
+    return found
+
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """Machine code from the package, or that an earlier process has kept, or none yet."""
@@ -231,6 +272,12 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         base = self._impl.filename_base
         self._cache_file = KeptFiles(self.cache_path, base, stamp)
         self._bundle = bundle_of(root, Path(function.__code__.co_filename), base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load what was kept. numba would first load all that its compiler needs."""
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         if self._bundle is not None:

@@ -29,9 +29,9 @@ from stream.errors import (
     StateError,
 )
 from stream.kernel.interrupts import uninterrupted
-from stream.kernel.tiers import MANY, machine_first
+from stream.kernel.tiers import MANY, interpreting, machine_first, way
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
-from stream.learner.many import Many
+from stream.learner.many import PIECE, Many, pieces
 from stream.learner.predictions import Explanation, LinearView, Predictions, connected
 from stream.learner.turns import Turns
 
@@ -76,6 +76,7 @@ class Learner(Many, abc.ABC):
     deep_copies: ClassVar[bool] = False
     _classes: Dictionary
     _turns = cached_property(lambda _: Turns())
+    _may_interpret = cached_property(lambda _: way() == "background")  # until its first block
 
     def _begin(self) -> None:
         """Set the empty state. Every `__init__` ends with this call."""
@@ -208,10 +209,28 @@ class Learner(Many, abc.ABC):
         again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
-        if len(block.op) < MANY:
-            return self.run_accepted(block)
-        with machine_first():
-            return self.run_accepted(block)
+        if len(block.op) >= MANY:
+            with machine_first():
+                return self.run_accepted(block)
+        if len(block.op) > PIECE and (interpreting() or self._may_interpret):
+            return self._run_pieces(block)
+        return self.run_accepted(block)
+
+    def _run_pieces(self, block: Block) -> Predictions:
+        """`run_accepted` with Ctrl-C between `pieces`. A block with a label that may be refused is
+        one piece, because then no step is executed."""
+        learned = block.y[learning(block)]
+        kinds = {type(label) for label in (*self._classes.values[:1], *block.labels)}
+        most = len(self._classes) + len(block.labels)
+        entire = len(kinds) > 1 or most > self._classes.bound or bool((learned < 0).any())
+        parts, turns = list[Predictions](), self._turns
+        with uninterrupted(), turns.learning if learned.size else turns.predicting:
+            for piece in pieces(block, len(block.op) if entire else PIECE):
+                before, label, out = self._admitted(piece)
+                self._execute(piece, label, before, out)
+                parts.append(out)
+        self._may_interpret = False
+        return connected(parts, self.classes)
 
     def run_accepted(self, block: Block) -> Predictions:
         """`run` of a block of which this learner refuses no row. Ctrl-C leaves no part of it.

@@ -8,7 +8,7 @@ answer for each row, to the last bit.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
@@ -20,10 +20,25 @@ from stream.data.frames import MiniBatch, Table, array_of, mini_batch
 from stream.data.parameters import shown
 from stream.data.schema import Schema, plain_label
 from stream.errors import InvalidRecordError, SchemaError
-from stream.kernel.tiers import MANY, machine_first
+from stream.kernel.interrupts import interruptible
+from stream.kernel.tiers import MANY, interpreting, machine_first
 from stream.learner.predictions import Predictions
 
-__all__ = ["Many"]
+__all__ = ["PIECE", "Many", "pieces"]
+
+PIECE = 3  # records that Python runs at once: of mails each takes it a quarter of a second
+
+
+def pieces(block: Block, size: int) -> Iterator[Block]:
+    """A block in pieces of `size`, and then of `PIECE` steps while kernels run as Python, or what
+    is left at once. Ctrl-C comes between two."""
+    at = 0
+    while at < len(block.op):
+        yield block.slice(at, at + size)
+        at += size
+        size = PIECE if interpreting() else len(block.op)
+        with interruptible():
+            pass
 
 
 class Many(base.MiniBatchClassifier, abc.ABC):

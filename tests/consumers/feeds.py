@@ -16,8 +16,9 @@ from river import datasets
 from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
 from consumers.config.decision import DetectorConfig, FalsePositiveRateConfig
+from consumers.shard.shape import OutputShape
 from consumers.shard.shard import Shard
-from consumers.shard.spec import OutputShape, ShardSpec
+from consumers.shard.spec import ShardSpec
 from consumers.transports.protocol import Log
 from stream import GaussianNB, Learner, Schema
 

@@ -331,7 +331,7 @@ MUTANTS = (
     ),
     Mutant(
         "a start compares the ids of its topics",
-        INPUTS,
+        "consumers/service/differences.py",
         '                out.renewed[topic] = f"id {now.id}, where {known} was consumed"\n',
         "                pass\n",
         (f"{INPUTS_TESTS}::test_topic_that_was_made_again_ends_the_start_and_says_what_to_do",),
@@ -480,7 +480,7 @@ MUTANTS = (
         "a rollback removes the early labels that the span rejected",
         "consumers/timetravel/rollback.py",
         "        apply_skipped(entry, live, cut=True)  # as a replay of this journal does\n",
-        "        from consumers.service.live import move_positions\n"
+        "        from consumers.journal.reader import move_positions\n"
         "        move_positions(entry, live.shard.positions)\n",
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from consumers.base.records import Partition
+from consumers.journal.reader import move_positions
 from consumers.journal.records import CommitRecord
 from consumers.service import recovery
-from consumers.service.live import move_positions
 from consumers.timetravel import rollback
 from tests.seed import seeds
 from tests.simulation.operated import Operated

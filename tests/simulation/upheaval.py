@@ -35,7 +35,7 @@ from consumers.journal.records import (
     Range,
     RollbackRecord,
 )
-from consumers.service.inputs import Decision
+from consumers.service.differences import Decision
 from consumers.service.recovery import _empty, rebuild, sources
 from consumers.shard.batches import Commit
 from consumers.shard.challengers import ChallengerSet

@@ -30,7 +30,7 @@ from kafka import TopicPartition
 from consumers.base.errors import FencedError, NoAnswerError, SnapshotError, TransportError
 from consumers.config import parse
 from consumers.service import mix, pace, runner
-from consumers.service.inputs import Decision
+from consumers.service.differences import Decision
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots import key_files, places

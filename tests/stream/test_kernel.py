@@ -352,3 +352,42 @@ def test_kernel_with_checked_indices_is_not_taken_from_the_cache(package: Path) 
     assert run(package, caught, NUMBA_BOUNDSCHECK="1") == (-1.0, True)
     assert run(package, caught, NUMBA_BOUNDSCHECK="1") == (-1.0, False)
     assert run(package, caught) == (0.0, False)
+
+
+LARGEST = """
+from numpy import arange, zeros
+from stream.kernel import kernel
+
+@kernel
+def within(values):
+    made = zeros(values.size) + values
+    return made.max()
+
+@kernel
+def largest(values):
+    return within(values)
+"""
+RAISED = """
+import sys
+from numpy import arange, empty
+from package._kernels.largest import largest, within
+
+print(largest(arange(4.0)), "numba.np.arraymath" in sys.modules)
+try:
+    largest(empty(0))
+except ValueError as error:
+    print(error)
+print(within(arange(3.0)), within(arange(3)), largest(arange(5)))
+"""
+
+
+def test_kept_kernel_loads_no_compiler_and_raises_its_errors(package: Path) -> None:
+    """Errors are constants of a function, also of one of numba that is a part of the code."""
+    (package / "package" / "_kernels" / "largest.py").write_text(LARGEST)
+    first = python(package, RAISED.replace("within(arange(3)), largest(arange(5))", "")).stdout
+    later = python(package, RAISED).stdout
+
+    value, error, compiled = first.splitlines()
+    assert (value, error[:10], compiled) == ("3.0 True", "zero-size ", "2.0")
+    assert later.splitlines() == ["3.0 False", error, "2.0 2.0 4.0"]
+    assert python(package, RAISED).stdout == later

@@ -12,7 +12,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord
 from consumers.service.journal_end import traces
-from consumers.service.recovery import inputs_of
+from consumers.service.partitioning import inputs_of
 from consumers.service.runner import Runner
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store

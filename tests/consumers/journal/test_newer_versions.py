@@ -30,7 +30,7 @@ from consumers.journal.records import (
     StoredFile,
 )
 from consumers.service import recovery
-from consumers.shard.spec import OutputShape
+from consumers.shard.shape import OutputShape
 from consumers.snapshots.locate import versions
 from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing

@@ -13,6 +13,7 @@ from numba import njit
 from numba.core.event import trigger_event
 
 from consumers.config import parse
+from consumers.service import warm_up
 from consumers.service.warm_up import (
     CompilationStopped,
     _Reported,
@@ -188,3 +189,13 @@ def test_start_ends_between_two_parts_where_it_is_asked_to(after: int) -> None:
     with pytest.raises(CompilationStopped):
         begin_kernels(parse(CONFIG), lambda line: None, lambda: next(asked) >= after)
     assert next(asked) == after + 1
+
+
+def test_start_that_is_asked_to_end_before_its_kernels_runs_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C within the imports ended only after the first model had run, and numba was loaded."""
+    monkeypatch.setattr(warm_up, "_run_all", lambda *_: pytest.fail("it ran a kernel"))
+
+    with pytest.raises(CompilationStopped):
+        begin_kernels(parse(CONFIG), lambda line: None, lambda: True)

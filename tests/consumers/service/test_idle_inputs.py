@@ -15,7 +15,7 @@ from consumers.base.errors import InputChangedError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord, mark_of
-from consumers.service.inputs import consumed, differences, restarted
+from consumers.service.differences import consumed, differences, restarted
 from consumers.service.recovery import sources
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store

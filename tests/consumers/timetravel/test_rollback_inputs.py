@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from consumers.base.errors import InputChangedError, TransportError
 from consumers.commands.past import Past, write_snapshot
 from consumers.journal.records import Range
-from consumers.service import inputs
+from consumers.service import differences
 from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
@@ -154,7 +154,7 @@ def test_snapshot_that_an_older_rollback_wrote_is_put_right_by_the_journal(stopp
     assert known(again) == known(live)
     origin = locate(config, stopped.log, found.journal, store)
     assert origin is not None
-    assert inputs.consumed(origin, store) == known(live)
+    assert differences.consumed(origin, store) == known(live)
     stopped.log.append(observations(900, 5))
     before = keys(stopped).total()
     run(stopped)
@@ -164,7 +164,7 @@ def test_snapshot_that_an_older_rollback_wrote_is_put_right_by_the_journal(stopp
 def test_records_that_were_consumed_beyond_the_end_are_a_change_not_an_error(stopped) -> None:
     """Whatever a snapshot says of them, the log is not read past its end."""
     tail = Range("obs", 0, 290, 310, 20, 1)
-    found = inputs.changed(stopped.log, {OBS: 250}, {OBS: tail})
+    found = differences.changed(stopped.log, {OBS: 250}, {OBS: tail})
 
     assert found == ({OBS: "ends at 300, but its records up to 310 were consumed"}, [])
 

@@ -17,7 +17,9 @@ import stream
 from stream import KNNClassifier
 from stream.checks.__main__ import shipped
 from stream.checks.streams import Records, records
+from stream.errors import InvalidRecordError
 from stream.kernel.interrupts import interruptible, uninterrupted
+from stream.learner import base, many
 from stream.learner.base import Learner
 from tests.both_ways import switched
 
@@ -173,3 +175,60 @@ def test_ctrl_c_ends_a_wait_in_a_block() -> None:
         waits()
     assert reached == ["wait", "noted"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.fixture
+def as_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks run as while their kernels are Python."""
+    for file in (base, many):
+        monkeypatch.setattr(file, "interpreting", lambda: True)
+
+
+@pytest.mark.usefixtures("as_python")
+def test_ctrl_c_waits_for_few_records_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 mails Python takes ten seconds. The records before Ctrl-C are learned whole."""
+    model, few = stream.MixedNB(), stream.MixedNB()
+    given, execute = records(model, 40), stream.MixedNB._execute
+    few.learn_many(given.xs[: many.PIECE], given.ys[: many.PIECE])
+
+    def press(*args: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        execute(*args)
+
+    monkeypatch.setattr(stream.MixedNB, "_execute", press)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_many(given.xs, given.ys)
+
+    assert model.fingerprint() == few.fingerprint()
+
+
+def test_pieces_of_a_block_have_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first piece alone, where the kernels are machine code after it."""
+    for learner in shipped():
+        given = records(learner, 14)
+        at_once, after_one, apart = learner.clone(), learner.clone(), learner.clone()
+        at_once.learn_many(given.xs, given.ys)
+        after_one.__dict__["_may_interpret"] = True
+        after_one.learn_many(given.xs, given.ys)
+        with monkeypatch.context() as patch:
+            for file in (base, many):
+                patch.setattr(file, "interpreting", lambda: True)
+            apart.learn_many(given.xs, given.ys)
+            found = apart.predict_proba_many(given.xs)
+
+        assert at_once.fingerprint() == after_one.fingerprint() == apart.fingerprint()
+        assert found == at_once.predict_proba_many(given.xs)
+
+
+@pytest.mark.usefixtures("as_python")
+@pytest.mark.parametrize("last", [7, "one more"])
+def test_label_that_is_refused_last_leaves_nothing_learned(last: Any) -> None:
+    """Of another kind, or of a class too many: as if the kernels were machine code."""
+    model = stream.GaussianNB()
+    model._classes.bound = 2
+    empty = model.fingerprint()
+    labels = ["a", "b", "a", "b", "a", "b", "a", last]
+
+    with pytest.raises(InvalidRecordError):
+        model.learn_many([{"x": float(i)} for i in range(8)], labels)
+    assert model.fingerprint() == empty
