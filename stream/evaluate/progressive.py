@@ -51,8 +51,7 @@ from stream.evaluate.offline import (
 )
 from stream.evaluate.pending import LabelledPredictions, PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
-from stream.evaluate.result import Result, joined
-from stream.evaluate.verification import Timed
+from stream.evaluate.result import Result, Timed, joined
 from stream.join.events import EventFeed, Events, check
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan, RowChanges
