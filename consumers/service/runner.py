@@ -124,9 +124,10 @@ class Runner:
         self._owner: Owner | None = None  # the last one, checked before a new one is created
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._schemas, patience = registry_of(config), ATTEMPTS if drain else None
-        self._supply = SchemaSupply(
-            self._schemas, stop.wait, self._waiting_for_schemas, patience=patience
-        )
+        self._supply = None
+        if self._schemas is not None:
+            given = self._schemas, stop.wait, self._waiting_for_schemas
+            self._supply = SchemaSupply(*given, patience=patience)
         self._view: ShardView | None = None
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
@@ -402,15 +403,16 @@ class Runner:
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(live)
-        mixer = mixer_of(self._config, self._log, owner, live, found)
-        pace = InterpretedPace()
+        mixer, pace = mixer_of(self._config, self._log, owner, live, found), InterpretedPace()
         while not self._stop.is_set():
             size = pace.within(commit_size(self._config.commit, live.shard, found.max_bytes, ends))
             with self._keeping(due, live, writer):
                 batch, clock = gatherer.next(size, live.now)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
-                stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
+                stopped = False
+                if self._supply is not None and batch is not None and not grown:
+                    stopped = not self._supply.before(batch, live, owner, found, clock)
                 mix = None if mixer is None or not mixer.due() else mixer.look()
             if grown or stopped:
                 break
