@@ -295,7 +295,7 @@ FULL = 0.05  # share of a disk that should stay free
 
 def probe_log(config: Config, report: Report) -> None:
     """How fast the log answers, who may write, clocks, and how long topics are kept."""
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
 
     url = config.input.transport
     if is_absent(url):  # `check` reports it, and opening would create it

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block, Floats, Rows
 from stream.data.memory import SHRINKS, ResizableArray
-from stream.data.row_store import ObjectPieces, RowStore
+from stream.data.row_store import ObjectPieces, RowStore, loaded, stored
 from stream.data.state import Saved, State
-from stream.data.stored import loaded, stored
 from stream.evaluate.quality import BaselinePredictions
 from stream.learner.base import Predictions
 
