@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from stream.data.memory import ResizableArray
 from stream.data.rows import Floats, Objects, Rows, are_notes
 from stream.data.state import Saved, State, pack, unpack
-from stream.errors import StateError
 
 __all__ = ["ObjectPieces", "RowStore", "loaded", "stored"]
 
@@ -249,10 +248,8 @@ def _memo(state: State, n: int) -> Floats | None:
     """The saved memo; None if nothing was predicted for the rows."""
     if "memo" not in state.arrays:
         return None
-    memo = state.array("memo", np.float64, 3)
-    if len(memo) != n or not are_notes(memo):
-        raise StateError(f"saved rows: expected {n} rows of earlier predictions, got others")
-    return memo
+    table = {"memo": Saved(np.float64, (n, "classes", "notes"))}
+    return state.read(table, {"earlier predictions": lambda a: are_notes(a["memo"])})["memo"]
 
 
 def _restored(
