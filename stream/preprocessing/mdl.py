@@ -21,8 +21,8 @@ from stream.data.schema import Dictionary, Label, plain_label
 from stream.data.state import FINITE, Rules, Saved, State, count_in
 from stream.errors import StateError
 from stream.learner.header import labels_of
-from stream.preprocessing._kernels import histogram as kernels
-from stream.preprocessing._kernels.histogram import Histogram
+from stream.preprocessing import _kernels as kernels
+from stream.preprocessing._kernels import Histogram
 from stream.preprocessing.binner import Binner, Codes, taught
 
 __all__ = ["FIRST_SEARCH", "INTERVALS", "MAX_BINNED", "MOST_CLASSES", "MDLDiscretizer"]
