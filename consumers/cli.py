@@ -165,7 +165,7 @@ class _Command(TyperCommand):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from consumers.base.bounds import wrong_number
+            from consumers.base.counts import wrong_number
 
             if isinstance(error.__cause__, ValidationError):  # by newer versions of typer
                 error.message = wrong_number(error.__cause__.errors()[0]) or error.message

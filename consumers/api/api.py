@@ -21,8 +21,7 @@ import msgspec
 
 from consumers.api import contract, rspamd
 from consumers.api.bodies import ProblemError, RequestRecords
-from consumers.api.published import Published
-from consumers.api.recent import RecentPredictions, position_of
+from consumers.api.published import Published, RecentPredictions, position_of
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition

@@ -172,7 +172,7 @@ class ServingProcess:
 def _run(pipe: Connection, config: Config, on: int) -> None:
     """The child: listen, announce the port, and take news until the pipe ends."""
     from consumers.cluster.standby import Follower
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -27,7 +27,7 @@ from consumers.codecs.account import FieldAccount, FieldsView, names_of
 from consumers.config import Config
 from consumers.config.auto import DEFAULTS, learner_type
 from consumers.config.decision import DriftConfig
-from consumers.config.log import log_of
+from consumers.config.load import log_of
 from consumers.config.sections import LabelsConfig
 from consumers.files.source import FileSource
 from consumers.shard.assembly import shard_of

@@ -29,7 +29,7 @@ from consumers.base.records import Partition, Record
 from consumers.codecs.account import FieldAccount, FieldsView
 from consumers.config import Config
 from consumers.config.learner import uses_code, uses_river
-from consumers.config.log import log_of
+from consumers.config.load import log_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.config.units import shown_url
 from consumers.files.places import is_url

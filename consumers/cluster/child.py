@@ -28,7 +28,7 @@ from consumers.base.health import Health
 from consumers.cluster.fleet import Fleet
 from consumers.cluster.orphans import StopWithParent, hold
 from consumers.config import Config
-from consumers.config.log import log_of
+from consumers.config.load import log_of
 from consumers.service.differences import Decision
 from consumers.service.warm_up import CompilationStopped, begin_kernels
 from consumers.shard.answer import ModelCopy

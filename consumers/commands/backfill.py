@@ -162,7 +162,7 @@ def backfill(
       headwater backfill visits.toml visits/ --labels orders.parquet --label bought
       headwater backfill visits.toml s3://lake/visits/ --engine spark --master spark://host:7077
     """
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
 
     run = _engine(engine, workers, master, conf or ())
     times = {"until": _moment("--until", until), "as_of": _moment("--as-of", as_of)}

@@ -335,7 +335,7 @@ def _check_http(config: Config, report: Report) -> None:
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
     from consumers.commands.findings import check_meeting
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
     from consumers.service.partitioning import objections
 
     url = config.input.transport

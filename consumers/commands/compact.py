@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from consumers.base.errors import ConfigError
+from consumers.base.records import Partition
 from consumers.commands.past import ConfigArgument
 from consumers.transports.registry import local_path, transport_of
 
 if TYPE_CHECKING:
-    from consumers.base.records import Partition
     from consumers.config import Config
+    from consumers.transports.protocol import Log
     from consumers.transports.sqlite.compaction import Compactor, FileSize
     from consumers.transports.sqlite.log import SqliteLog
 
@@ -78,10 +79,8 @@ def _cuts(
     config: Config, log: SqliteLog, topics: Mapping[str, int], age: int
 ) -> dict[Partition, int]:
     """Partition to the offset before which records are deleted."""
-    from consumers.base.records import Partition
-    from consumers.service.needed import needed
 
-    inputs, compactor = needed(config, log, topics), log.compactor()
+    inputs, compactor = _needed(config, log, topics), log.compactor()
     cuts = {}
     for topic in dict.fromkeys(config.topics.values()):
         if topic in config.own_topics:
@@ -117,7 +116,6 @@ def _show(log: SqliteLog, cuts: Mapping[Partition, int], *, dry_run: bool) -> No
 def _work(
     config: Config, log: SqliteLog, topics: Mapping[str, int], cuts: Mapping[Partition, int]
 ) -> None:
-    from consumers.base.records import Partition
     from consumers.commands.meter import Meter
 
     compactor = log.compactor()
@@ -152,3 +150,50 @@ def _report(config: Config, before: FileSize, compactor: Compactor) -> None:
 
 def _mb(n: int) -> str:
     return f"{n / 1e6:,.1f} MB"
+
+
+def _needed(config: Config, log: Log, topics: Mapping[str, int]) -> dict[Partition, int]:
+    """The first offset of each input partition that a snapshot of its shard needs.
+
+    It includes the last consumed records, by which a start recognizes an input.
+
+    Raises
+    ------
+    ConfigError
+        A shard has no snapshot that a start would load, so every record is needed. Or the service
+        was moved to other shards, and the snapshots of these do not say what is needed.
+    """
+    offsets: dict[Partition, int] = {}
+    for shard in range(config.scale.shards):
+        offsets |= _needed_by(config, log, topics, shard)
+    return offsets
+
+
+def _needed_by(
+    config: Config, log: Log, topics: Mapping[str, int], shard: int
+) -> dict[Partition, int]:
+    from consumers.journal.records import mark_of
+    from consumers.service.journal_end import check_open
+    from consumers.service.recovery import inputs_of
+    from consumers.snapshots.locate import locate
+    from consumers.snapshots.store import open_store
+
+    store, journal = open_store(config, shard), Partition(config.journal_topic, shard)
+    inputs = inputs_of(config, topics, shard)
+    check_open(log, journal)
+    origin = locate(config, log, journal, store)
+    oldest: dict[Partition, int] | None = None
+    found = () if origin is None else store.of(mark_of(origin.identity)).newest(origin.objection)
+    for about, state in found:
+        at = {Partition(t, n): p for t, n, p in state.nested("shard").header["positions"]}
+        for tail in about.tails:
+            partition = Partition(tail.topic, tail.partition)
+            at[partition] = min(at.get(partition, 0), tail.first)
+        before = at if oldest is None else oldest
+        oldest = {p: min(at.get(p, 0), before.get(p, 0)) for p in inputs}
+    if oldest is None:
+        raise ConfigError(
+            f"shard {shard} of {config.name} has no snapshot that a start would load, so every "
+            "input record is needed; a clean stop of the service writes one"
+        )
+    return oldest

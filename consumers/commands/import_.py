@@ -59,7 +59,7 @@ def import_(
     from consumers.base.errors import ConfigError, SnapshotError
     from consumers.commands.transport import check_topics, has_directory, is_absent
     from consumers.config import load
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
     from consumers.service.importing import checked
     from consumers.transports.registry import transport_of
 

@@ -66,7 +66,7 @@ def rollback(
 
 def _show(cut: RollbackSpan, live: LiveShard, config: Config) -> None:
     from consumers.base.counts import counted
-    from consumers.config.identity import identity_difference
+    from consumers.config.model import identity_difference
 
     view = live.shard.view()
     typer.echo(

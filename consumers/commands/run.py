@@ -116,7 +116,7 @@ def _serve(
     from consumers.cluster.fleet import StartingFleet
     from consumers.cluster.group import ShardGroup
     from consumers.cluster.orphans import end_orphans
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, begin_kernels
     from consumers.shard.models import build, build_model
@@ -189,7 +189,7 @@ def _fleet(
     """What runs these shards: threads, or so many processes if that is not 0."""
     from consumers.cluster.fleet import Fleet
     from consumers.cluster.processes import ProcessFleet, spread
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
 
     if processes:
         return ProcessFleet(config, stop, spread(numbers, processes), **options)
@@ -411,7 +411,7 @@ def served(
     from consumers.api.process import ServingProcess
     from consumers.api.published import OwnShard, Published
     from consumers.api.routes import handlers, refusal
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
     from consumers.web.access import access_of
     from consumers.web.app import Server, application
     from consumers.web.refusal import as_text

@@ -183,7 +183,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
     """The snapshots after the checks of a start, and why these were not possible, or None."""
     from consumers.base.errors import HeadwaterError
     from consumers.commands.transport import is_absent
-    from consumers.config.log import log_of
+    from consumers.config.load import log_of
     from consumers.service.recovery import refusals
     from consumers.snapshots.store import open_store
     from consumers.transports.registry import transport_of

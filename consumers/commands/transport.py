@@ -98,7 +98,7 @@ def open_chosen(
         opened = partial(open_log, url)
     else:
         from consumers.config import load
-        from consumers.config.log import log_of
+        from consumers.config.load import log_of
 
         settings = load(config)
         url, opened = settings.input.transport, partial(log_of, settings)

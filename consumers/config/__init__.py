@@ -3,9 +3,8 @@
 `sample` infers a schema from records, `docs` writes docs/config.md from the model.
 """
 
-from consumers.config.identity import identity_difference, relearnable
 from consumers.config.load import exposed_secrets, load, parse
-from consumers.config.model import Config
+from consumers.config.model import Config, identity_difference, relearnable
 from consumers.config.sample import InferredField, infer, schema_of
 from consumers.config.units import duration_ms
 

@@ -1,4 +1,4 @@
-"""A TOML file -> Config, or a ConfigError with one line for each fault.
+"""A TOML file -> Config, or a ConfigError with one line for each fault; and the log of a Config.
 
 Paths in the file are relative to the file. The secrets of [kafka] and [snapshots] key are
 kept elsewhere and read here. No message and no repr of the configuration shows them.
@@ -16,19 +16,22 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
-from typing import get_args, get_origin
+from typing import TYPE_CHECKING, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from consumers.base.bounds import NUMBERS, wrong_number
+from consumers.base.counts import NUMBERS, wrong_number
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
 from consumers.config.model import Config
 from consumers.config.units import shown_url, shown_urls, url_secrets
 from consumers.transports.registry import local_path
 
-__all__ = ["exposed_secrets", "load", "message", "parse", "read_text", "section_of"]
+if TYPE_CHECKING:
+    from consumers.transports.protocol import Log
+
+__all__ = ["exposed_secrets", "load", "log_of", "message", "parse", "read_text", "section_of"]
 
 # Section and key of each secret outside of [kafka].
 SECRETS = (
@@ -364,3 +367,19 @@ def _shown(value: object) -> str:
         return "true" if value else "false"
     text = shown_urls(masked(repr(value)))  # mask before cutting: half a secret is not recognised
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def log_of(config: Config) -> Log:
+    """Open the log with all that the configuration says about it.
+
+    Raises
+    ------
+    ConfigError
+        The URL names no log.
+    TransportError
+        The log cannot be reached or opened.
+    """
+    from consumers.transports import open_log
+
+    source = config.input
+    return open_log(source.transport, kafka=config.kafka, key_headers=source.key_headers)

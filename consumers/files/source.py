@@ -4,23 +4,75 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from pkgutil import iter_modules
 from typing import NoReturn
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING
 from consumers.config.units import shown_url
-from consumers.files.file import File
+from consumers.files.file import COMPRESSIONS, File
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
 from consumers.files.mails import in_maildir, looks_like_mail
 from consumers.files.places import is_url, place_of
-from consumers.files.registry import format_named, format_of, known_suffixes
 from consumers.files.tables import TableReader
 
-__all__ = ["FileSource", "read_records"]
+__all__ = ["FileSource", "format_named", "format_of", "formats", "known_suffixes", "read_records"]
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Name to format, by name.
+
+    Examples
+    --------
+    >>> formats()["csv"].suffixes
+    ('.csv', '.tsv')
+    """
+    folder = Path(__file__).parent / "formats"
+    names = sorted(found.name for found in iter_modules([str(folder)]))
+    entries: list[Format] = [
+        import_module(f"{__package__}.formats.{name}").FORMAT for name in names
+    ]
+    return {entry.name: entry for entry in entries}
+
+
+def format_named(name: str) -> Format:
+    """The format that a user named.
+
+    Raises
+    ------
+    ConfigError
+        No format has this name.
+    """
+    found = formats().get(name.lower())
+    if found is None:
+        raise ConfigError(f"expected --format as one of {', '.join(formats())}, got {name!r}")
+    return found
+
+
+def format_of(file: File) -> Format | None:
+    """The format by the suffix of a name; None if no format has it.
+
+    Examples
+    --------
+    >>> from consumers.files.file import local_file
+    >>> format_of(local_file(Path("visits.csv.gz"))).title
+    'CSV'
+    """
+    return next((each for each in formats().values() if file.suffix in each.suffixes), None)
+
+
+def known_suffixes() -> str:
+    """All suffixes in one line, for messages."""
+    names = ", ".join(suffix for each in formats().values() for suffix in each.suffixes)
+    return f"{names} (also with {' '.join(each.suffix for each in COMPRESSIONS)})"
+
 
 DEFAULT = "jsonl"  # the format of a pipe, which has no suffix
 FIRST_LINE = 2**20  # bytes of it that are read

@@ -25,7 +25,7 @@ from consumers.offline.feed import LateLabels
 from consumers.shard.outcome import Outcome
 from consumers.shard.shard import Shard
 from consumers.shard.views import ShardView
-from stream.evaluate.verification import Timed, Verification
+from stream.evaluate.result import Timed, Verification
 from stream.evaluate.verifier import Verifier
 
 __all__ = ["FileVerifier", "check_verifiable", "verdict"]

@@ -126,9 +126,10 @@ class Runner:
         self._owner: Owner | None = None  # the last one, checked before a new one is created
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._schemas, patience = registry_of(config), ATTEMPTS if drain else None
-        self._supply = SchemaSupply(
-            self._schemas, stop.wait, self._waiting_for_schemas, patience=patience
-        )
+        self._supply = None
+        if self._schemas is not None:
+            given = self._schemas, stop.wait, self._waiting_for_schemas
+            self._supply = SchemaSupply(*given, patience=patience)
         self._view: ShardView | None = None
         self._objection = ""  # why added partitions are not read
         self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
@@ -188,9 +189,8 @@ class Runner:
             An input differs from what was consumed, or the journal has lost records of this shard,
             and an operator must decide.
         TransportError
-            The first start failed, or five starts in a row, or two that need records which the log
-            does not have. Where the log did not answer, it starts over for as long as that lasts,
-            unless it drains.
+            The first start failed, or five in a row, or two that need records which are gone. Where
+            the log did not answer, it starts over for as long as that lasts, unless it drains.
         """
         with closing(self._keys):
             return self._lives()
@@ -220,9 +220,9 @@ class Runner:
                     failures = tries = 0
                 tries += 1
                 failures += self._drain or not isinstance(error, NoAnswerError)
-                if isinstance(error, RecordsMissingError) and tries > 1:
-                    failures = ATTEMPTS  # also the start that reads everything again lacks them
-                if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
+                # Also where a start that reads everything again lacks them.
+                gone = tries > 1 and isinstance(error, RecordsMissingError)
+                if gone or self._stop.is_set() or failures >= ATTEMPTS or not (self._view or cut):
                     self._health = Health("dead", str(error))
                     raise
                 pause = PAUSE_SECONDS * 2 ** min(tries, ATTEMPTS)
@@ -408,15 +408,16 @@ class Runner:
         aside = None if self._config.commit.guarantee == "exactly_once" else self._log.append
         commit = partial(advance, owner, live, found, guard=guard, aside=aside)
         trials = self._trials(live)
-        mixer = mixer_of(self._config, self._log, owner, live, found)
-        pace = InterpretedPace()
+        mixer, pace = mixer_of(self._config, self._log, owner, live, found), InterpretedPace()
         while not self._stop.is_set():
             size = pace.within(commit_size(self._config.commit, live.shard, found.max_bytes, ends))
             with self._keeping(due, live, writer):
                 batch, clock = gatherer.next(size, live.now)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
                 ends, uncommitted = owner.ends(), owner.uncommitted()
-                stopped = not grown and not self._supply.before(batch, live, owner, found, clock)
+                stopped = False
+                if self._supply is not None and batch is not None and not grown:
+                    stopped = not self._supply.before(batch, live, owner, found, clock)
                 mix = None if mixer is None or not mixer.due() else mixer.look()
             if grown or stopped:
                 break

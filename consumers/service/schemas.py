@@ -45,7 +45,7 @@ class SchemaSupply:
     Parameters
     ----------
     registry
-        The registry; None: nothing is asked.
+        The registry.
     pause
         Waits this many seconds. True if the service stops meanwhile.
     waiting
@@ -58,7 +58,7 @@ class SchemaSupply:
 
     def __init__(
         self,
-        registry: SchemaRegistry | None,
+        registry: SchemaRegistry,
         pause: Callable[[float], bool],
         waiting: Callable[[str], None],
         *,
@@ -69,10 +69,8 @@ class SchemaSupply:
         self._patience, self._clock = patience, clock
         self._unknown: OrderedDict[int, float] = OrderedDict()  # id to when it was asked for
 
-    def before(
-        self, batch: Batch | None, live: LiveShard, owner: Owner, found: Sources, now: int
-    ) -> bool:
-        """Journal the schemas of a batch, if there is one. False if the service stops instead.
+    def before(self, batch: Batch, live: LiveShard, owner: Owner, found: Sources, now: int) -> bool:
+        """Journal the schemas of a batch. False if the service stops instead.
 
         Raises
         ------
@@ -81,14 +79,12 @@ class SchemaSupply:
         FencedError, TransportError
             From the owner.
         """
-        if self._registry is None or batch is None:
-            return True
         due: list[tuple[int, StoredSchema]] = []
         size = 0
         for id_ in schema_ids(batch.values):
             if id_ in live.shard.schemas or self._is_unknown(id_):
                 continue
-            asked = self._asked(self._registry, id_, live, owner)
+            asked = self._asked(id_, live, owner)
             if asked is None:
                 return False
             for schema in asked:
@@ -105,14 +101,12 @@ class SchemaSupply:
         asked = self._unknown.get(id_)
         return asked is not None and self._clock() - asked < ASK_AGAIN_SECONDS
 
-    def _asked(
-        self, registry: SchemaRegistry, id_: int, live: LiveShard, owner: Owner
-    ) -> list[StoredSchema] | None:
+    def _asked(self, id_: int, live: LiveShard, owner: Owner) -> list[StoredSchema] | None:
         """The schema, or nothing if the registry has none; None if the service stops."""
         failures = 0
         while True:
             try:
-                schema = registry.schema(id_)
+                schema = self._registry.schema(id_)
                 break
             except RegistryError as error:
                 failures += 1

@@ -124,7 +124,6 @@ class EventLogger:
             self._drift(event.alarms, view.drift.keep)
         if self._named and len(view.quality.classes) != self._known:
             self._labels(view.quality.classes)
-        self._orphans(view)
         if view.bad_values:
             self._bad_values(view)
         if not self._looked and view.fields is not None:
@@ -133,7 +132,12 @@ class EventLogger:
             self._breaker(view)
         if self._guessing[1] or view.worse_than_guessing(view.champion[0]):
             self._guesses(view)
-        self._one_class(view)
+        for what, wrong in (
+            ("one class", only_one_class(view)),
+            ("orphans", unmet_labels(view, LOOKED_AT)),
+        ):
+            if wrong is not None and self._due(what, REPEAT_SECONDS):
+                log.warning("%s", wrong)
         if view.budget is not None:
             self._budget(view.budget, view.quality.classes)
         self.progress(
@@ -256,12 +260,6 @@ class EventLogger:
         elif worse is None and before == (view.champion[0], True):
             log.warning("%s is no longer worse than guessing", view.champion[1])
 
-    def _one_class(self, view: ShardView) -> None:
-        """Log that all labels so far are of one class."""
-        found = only_one_class(view)
-        if found is not None and self._due("one class", REPEAT_SECONDS):
-            log.warning("%s", found)
-
     def _budget(self, budget: BudgetView, classes: Sequence[Label]) -> None:
         """Log how far the evidence of a budget is: at intervals, and when flagging starts or
         ends."""
@@ -269,12 +267,6 @@ class EventLogger:
         self._flags = flags
         if self._due("budget", PROGRESS_SECONDS) or (before is not None and flags != before):
             log.info("%s", budget_sentence(budget, classes))
-
-    def _orphans(self, view: ShardView) -> None:
-        """Log that most labels find no observation of their id."""
-        found = unmet_labels(view, LOOKED_AT)
-        if found is not None and self._due("orphans", REPEAT_SECONDS):
-            log.warning("%s", found)
 
     def _bad_values(self, view: ShardView) -> None:
         """Log that values of a field do not fit its kind, if more came since the last line."""

@@ -207,13 +207,15 @@ class GaussianPart(Part):
         x, before = block.rows.numeric, len(self._features)
         if list(block.rows.numeric_names) == self._features.values:  # the common case
             self._widen(classes)
-            if before == len(self._cells) * LANES:
+            size = len(self._cells) * LANES
+            if before == size:
                 return None, self._cells, np.ascontiguousarray(x)
-            source = column = np.arange(before)
-        else:
-            source, column = admit(self._features, block)
-            self._widen(classes)
-            self._anchor(block, source, column, before)
+            lanes = np.full((len(x), size), nan)
+            lanes[:, :before] = x
+            return None, self._cells, lanes
+        source, column = admit(self._features, block)
+        self._widen(classes)
+        self._anchor(block, source, column, before)
         used = np.unique(column // LANES)
         lanes = np.full((len(x), used.size * LANES), nan)
         lanes[:, np.searchsorted(used, column // LANES) * LANES + column % LANES] = x[:, source]

@@ -278,6 +278,11 @@ class TokenPart(Part):
             self._vocabulary.room = room // 2
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        counts = self._numbers and block.rows.numeric_names
+        if not (block.rows.text_names or counts) and steps.growth == 1.0:  # there is no token
+            size = int(self.counts.size[0])
+            self.counts = _resized(self.counts, classes, size, self.most_classes)
+            return
         used, row = rows_used(block)
         learned = learning(block)
         if learned.size:

@@ -88,9 +88,9 @@ class EarlierPredictions:
         if standing is not None:
             held, self._refused = standing[slots] == HELD, standing[slots] == REFUSED
         self._predicted = np.full(slots.size, -1, dtype=np.int64)
-        self._predicted[held] = waiting.predicted[slots[held], 0]
+        self._predicted[held] = waiting.predicted.array[slots[held], 0]
         row = np.where(self._predicted >= 0, slots, -1)
-        self._brier = brier(waiting.proba, row, asked.true[self._at])
+        self._brier = brier(waiting.proba.array, row, asked.true[self._at])
 
     def answers(
         self, result: Result, refused: NDArray[np.bool_] | None = None

@@ -20,7 +20,18 @@ from numpy.typing import NDArray
 
 from stream.errors import StateError
 
-__all__ = ["FINITE", "LONGEST", "Rules", "Saved", "State", "count_in", "pack", "texts", "unpack"]
+__all__ = [
+    "FINITE",
+    "LONGEST",
+    "Rules",
+    "Saved",
+    "State",
+    "count_in",
+    "list_in",
+    "pack",
+    "texts",
+    "unpack",
+]
 
 FINITE = np.finfo(np.float64).max  # the largest number
 LONGEST = 2**31  # bytes of a text
@@ -271,6 +282,21 @@ def count_in(
     if type(found) is not int or not 0 <= found <= most:
         raise StateError(f"{name}: expected 0 to {most}, got {found!r}")
     return found
+
+
+def list_in(header: Mapping[str, Any], name: str, length: int) -> list[Any]:
+    """A list of a header, of this length.
+
+    Raises
+    ------
+    StateError
+        It is no such list.
+    """
+    found = header.get(name)
+    if not isinstance(found, list) or len(found) != length:
+        came = f"{len(found)}" if isinstance(found, list) else f"{found!r}"
+        raise StateError(f"{name}: expected a list of {length}, got {came}")
+    return list(found)
 
 
 def pack(values: Iterable[str | None]) -> dict[str, NDArray[Any]]:

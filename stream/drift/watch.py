@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block, Floats, Rows
+from stream.data.row_store import loaded, stored
 from stream.data.schema import Label
 from stream.data.state import Saved, State
-from stream.data.stored import loaded, stored
 from stream.drift.detectors import build
 from stream.drift.rule import RESTARTS, WORSE, Action, DriftRule, MonitorRule
 from stream.errors import StateError

@@ -3,6 +3,6 @@
 from stream.evaluate.offline import Checkpoint
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView, Scores
-from stream.evaluate.verification import Verification
+from stream.evaluate.result import Verification
 
 __all__ = ["Checkpoint", "QualityView", "Scores", "Verification", "progressive"]

@@ -111,7 +111,7 @@ class AccuracyEstimate:
         ended, began = changes.ended, made.of_row[changes.row[changes.began]]
         if not (labelled.size or began.size or ended.size):
             return
-        self.end(*_sure(waiting.predicted[ended, 0], waiting.proba[ended]))
+        self.end(*_sure(waiting.predicted.array[ended, 0], waiting.proba.array[ended]))
         self.begin(*_sure(predicted[began], predictions.proba[began]))
 
         codes = {label: code for code, label in enumerate(predictions.classes)}
@@ -121,7 +121,9 @@ class AccuracyEstimate:
         then, sure = np.empty(labelled.size, dtype=np.int64), np.empty(labelled.size)
         then[fresh], sure[fresh] = _sure(predicted[here[fresh]], predictions.proba[here[fresh]])
         before = slots[~fresh]
-        then[~fresh], sure[~fresh] = _sure(waiting.predicted[before, 0], waiting.proba[before])
+        then[~fresh], sure[~fresh] = _sure(
+            waiting.predicted.array[before, 0], waiting.proba.array[before]
+        )
         self.judge(code[block.y[labelled]], then, sure)
 
     def begin(self, predicted: Codes, sure: Floats) -> None:

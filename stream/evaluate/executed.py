@@ -294,8 +294,8 @@ def judge(
     block, waiting = made.block, made.waiting
     steps = made.scored(block.op != PREDICT)
     here, slots = made.answered(steps)
-    proba = either(here, slots, predictions.proba, waiting.proba, len(predictions.classes))
-    known = either(here, slots, predicted[:, None], waiting.predicted, 1)[:, 0] >= 0
+    proba = either(here, slots, predictions.proba, waiting.proba.array, len(predictions.classes))
+    known = either(here, slots, predicted[:, None], waiting.predicted.array, 1)[:, 0] >= 0
     decisions = risk.rule.decide(predictions.classes, proba, known)
     risk.update_many([block.labels[code] for code in block.y[steps].tolist()], decisions)
 
@@ -351,14 +351,14 @@ def within(
     classes, width = predictions.classes, len(predictions.classes)
     known = np.arange(width) < predictions.known[:, None]
     # Prior shares of labels that were not known then are 0.
-    told = either(here, slots, known.astype(np.float64), waiting.prior, width) > 0.0
+    told = either(here, slots, known.astype(np.float64), waiting.prior.array, width) > 0.0
     others = np.array([named(label) != rule.label for label in block.labels], dtype=np.bool_)
     labels = np.full(len(block), NO_LABEL, dtype=np.int64)
     other = np.where(column(rule, classes, told), EVIDENCE, OTHER_LABEL)
     labels[steps] = np.where(others[block.y[steps]], other, FLAGGED_LABEL)
     then = np.zeros(len(block))
     before, early = (np.zeros(len(block), dtype=np.bool_) for _ in range(2))
-    then[waited] = waiting.judged[at]
-    before[waited], early[waited] = waiting.flagged[at], waiting.early[at]
+    then[waited] = waiting.judged.array[at]
+    before[waited], early[waited] = waiting.flagged.array[at], waiting.early.array[at]
     now = column(rule, classes, predictions.judged)
     return budget.follow(predicts, now, labels, source, (then, before, early))

@@ -17,7 +17,7 @@ from stream.data.parameters import number, shown
 from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
-from stream.evaluate.verification import Timed, Verification
+from stream.evaluate.result import Timed, Verification
 from stream.join.events import Events
 from stream.learner.base import Predictions
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block, Floats, Rows
 from stream.data.memory import SHRINKS, ResizableArray
-from stream.data.row_store import ObjectPieces, RowStore
+from stream.data.row_store import ObjectPieces, RowStore, loaded, stored
 from stream.data.state import Saved, State
-from stream.data.stored import loaded, stored
 from stream.evaluate.quality import BaselinePredictions
 from stream.learner.base import Predictions
 
@@ -48,6 +47,16 @@ class PendingRows:
     memos : ObjectPieces
         (slots, 1): the memo of each row, for the classes that were known then; else None. One
         array a row, so that added classes do not make waiting rows larger.
+    predicted : ResizableArray
+        (slots, 3): class codes of model, majority and no-change; -1 for none.
+    proba, prior : ResizableArray
+        (slots, C): the posterior, and the shares of the labels learned by then; 0 for classes that
+        were not yet known.
+    squares : ResizableArray
+        (slots,): of `BaselinePredictions`.
+    flagged, early, judged : ResizableArray
+        (slots,): whether a budget of false positives flagged the record, whether it had too few
+        labels to decide then, and the probability by which it decided.
     marked : bool
         Whether `flagged`, `early` and `judged` may be set: there is or was a budget.
     """
@@ -55,49 +64,13 @@ class PendingRows:
     def __init__(self, like: Rows) -> None:
         self.rows = RowStore(like)
         self.memos = ObjectPieces(1)
-        self._predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
-        self._proba, self._prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
-        self._squares, self._judged = (ResizableArray(np.empty(0)) for _ in range(2))
-        self._flagged, self._early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
+        # Readers take `.array` each time, because nothing may refer to arrays when they grow.
+        self.predicted = ResizableArray(np.empty((0, 3), dtype=np.int64))
+        self.proba, self.prior = (ResizableArray(np.empty((0, 0))) for _ in range(2))
+        self.squares, self.judged = (ResizableArray(np.empty(0)) for _ in range(2))
+        self.flagged, self.early = (ResizableArray(np.empty(0, np.bool_)) for _ in range(2))
         self._classes = 0
         self.marked = False
-
-    # Arrays are read by these, because nothing may refer to them when they grow.
-
-    @property
-    def predicted(self) -> NDArray[np.int64]:
-        """(slots, 3): class codes of model, majority and no-change; -1 for none."""
-        return self._predicted.array
-
-    @property
-    def proba(self) -> Floats:
-        """(slots, C): the posterior; 0 for classes that were not yet known."""
-        return self._proba.array
-
-    @property
-    def prior(self) -> Floats:
-        """(slots, C): the shares of the labels learned by then, as `proba`."""
-        return self._prior.array
-
-    @property
-    def squares(self) -> Floats:
-        """(slots,): of `BaselinePredictions`."""
-        return self._squares.array
-
-    @property
-    def flagged(self) -> NDArray[np.bool_]:
-        """(slots,): whether a budget of false positives flagged the record."""
-        return self._flagged.array
-
-    @property
-    def judged(self) -> Floats:
-        """(slots,): the probability by which that budget decided."""
-        return self._judged.array
-
-    @property
-    def early(self) -> NDArray[np.bool_]:
-        """(slots,): whether that budget had too few labels to decide then."""
-        return self._early.array
 
     def align(self, rows: Rows) -> Rows:
         """`rows` with the columns of this store. The store adds columns that it did not have."""
@@ -138,24 +111,25 @@ class PendingRows:
             self.memos.clear(index)
         else:
             self.memos.put(index, _memos(rows.memo))
-        self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
-        self.squares[index] = beside.squares
+        answers = self.predicted.array
+        answers[index, 0], answers[index, 1:] = predicted, beside.predicted
+        self.squares.array[index] = beside.squares
         given = (flagged, early, judged)
         self.marked = self.marked or any(each is not None for each in given)
         if self.marked:
-            self.flagged[index] = False if flagged is None else flagged
-            self.early[index] = False if early is None else early
-            self.judged[index] = 0.0 if judged is None else judged
-        for held, new in ((self.proba, proba), (self.prior, beside.prior)):
+            self.flagged.array[index] = False if flagged is None else flagged
+            self.early.array[index] = False if early is None else early
+            self.judged.array[index] = 0.0 if judged is None else judged
+        for held, new in ((self.proba.array, proba), (self.prior.array, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
 
     def widen(self, classes: int) -> None:
         """Make columns for that many classes, even if no row is put: a state has them all."""
-        m = self.proba.shape[1]
+        m = self.proba.array.shape[1]
         if classes > m:
             wide = max(classes, 2 * m)
-            self._proba, self._prior = _widened(self._proba, wide), _widened(self._prior, wide)
+            self.proba, self.prior = _widened(self.proba, wide), _widened(self.prior, wide)
         self._classes = max(self._classes, classes)
 
     def forget_memos(self) -> None:
@@ -175,28 +149,28 @@ class PendingRows:
         n = len(self.rows)
         if slots <= n:
             return
-        of_budget = self._flagged, self._early, self._judged
-        zero = (self._proba, self._prior, self._squares, *of_budget)
-        held = (self.rows.like.numeric, self.predicted, *(each.array for each in zero))
+        of_budget = self.flagged, self.early, self.judged
+        zero = (self.proba, self.prior, self.squares, *of_budget)
+        held = (self.rows.like.numeric, *(each.array for each in (self.predicted, *zero)))
         size = sum(array.itemsize * math.prod(array.shape[1:]) for array in held)
         del held  # nothing may refer to arrays that grow
         slots = max(slots, n + (min(n, max(1, STEP // size)) if SHRINKS else n))
         for each in zero:
             each.grow(slots)
-        self._predicted.grow(slots, -1)
+        self.predicted.grow(slots, -1)
         self.memos.grow(slots)
         self.rows.grow(slots)  # last, so it is repeated if memory is short
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
         arrays: dict[str, NDArray[Any]] = {
-            "predicted": self.predicted[index],
-            "proba": self.proba[index, : self._classes],
-            "prior": self.prior[index, : self._classes],
-            "squares": self.squares[index],
+            "predicted": self.predicted.array[index],
+            "proba": self.proba.array[index, : self._classes],
+            "prior": self.prior.array[index, : self._classes],
+            "squares": self.squares.array[index],
         }
         for name in OF_BUDGET:  # absent without a budget
-            if (found := getattr(self, name)[index]).any():
+            if (found := getattr(self, name).array[index]).any():
                 arrays[name] = found
         return State({}, {**stored(self.take(index)), **arrays})
 
@@ -348,8 +322,9 @@ class LabelledPredictions:
         waiting, true = self.waiting, codes[self.block.y[steps]]
         here, slot = self.answered(steps)
         fresh = slot < 0
-        answer = np.where(fresh, _at(predicted, here), _at(waiting.predicted[:, 0], slot))
-        p_true = np.where(fresh, _of(predictions.proba, here, true), _of(waiting.proba, slot, true))
+        answer = np.where(fresh, _at(predicted, here), _at(waiting.predicted.array[:, 0], slot))
+        then = _of(waiting.proba.array, slot, true)
+        p_true = np.where(fresh, _of(predictions.proba, here, true), then)
         return true, answer, p_true
 
 

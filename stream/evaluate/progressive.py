@@ -51,8 +51,7 @@ from stream.evaluate.offline import (
 )
 from stream.evaluate.pending import LabelledPredictions, PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
-from stream.evaluate.result import Result, joined
-from stream.evaluate.verification import Timed
+from stream.evaluate.result import Result, Timed, joined
 from stream.join.events import EventFeed, Events, check
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan, RowChanges
@@ -156,10 +155,12 @@ class Progressive:
         elif budget != (None if held is None else held.rule):
             self.budget = None if budget is None else FalsePositiveBudget(budget)
             self.waiting.marked = True
-            self.waiting.flagged[:] = False
-            self.waiting.early[:] = budget is not None and budget.min_learned > 0
+            self.waiting.flagged.array[:] = False
+            self.waiting.early.array[:] = budget is not None and budget.min_learned > 0
             if budget is not None:  # nothing else is known of the rows that wait
-                self.waiting.judged[:] = column(budget, list(self.join.labels), self.waiting.proba)
+                self.waiting.judged.array[:] = column(
+                    budget, list(self.join.labels), self.waiting.proba.array
+                )
 
     def load_drift(self, state: State) -> None:
         """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
@@ -323,12 +324,15 @@ class Progressive:
         then, at, labels = self.waiting, slice(due.slot, due.slot + 1), list(self.join.labels)
         for label, times in ((due.old, -1), (due.new, 1)):
             budget.count_one(of_label=named(label) == budget.rule.label, times=times)
-        if then.early[due.slot] or not column(budget.rule, labels, then.prior[at]).item():
+        if (
+            then.early.array[due.slot]
+            or not column(budget.rule, labels, then.prior.array[at]).item()
+        ):
             return  # the flagged label was not known then
-        p = float(then.judged[due.slot])
+        p = float(then.judged.array[due.slot])
         for label, times in ((due.old, -1), (due.new, 1)):
             if named(label) != budget.rule.label:
-                budget.update_one(p, flagged=bool(then.flagged[due.slot]), times=times)
+                budget.update_one(p, flagged=bool(then.flagged.array[due.slot]), times=times)
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
         """The steps over the rows of this call, followed by the rows fetched from their slots.
@@ -365,11 +369,11 @@ class Progressive:
 
         answered, then = made.scored(block.op != PREDICT), self.waiting
         here, slots = made.answered(answered)
-        proba = either(here, slots, predictions.proba, then.proba, n_classes)
+        proba = either(here, slots, predictions.proba, then.proba.array, n_classes)
         both = np.column_stack((predicted, beside.predicted))
-        every = either(here, slots, both, then.predicted, 3)
-        prior = either(here, slots, beside.prior, then.prior, n_classes)
-        squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
+        every = either(here, slots, both, then.predicted.array, 3)
+        prior = either(here, slots, beside.prior, then.prior.array, n_classes)
+        squares = either(here, slots, beside.squares[:, None], then.squares.array[:, None], 1)
         by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
         self.quality.score(label[block.y[answered]], every[:, 0], proba, by_baselines)
         keep, from_row = changes.slot, changes.row

@@ -29,9 +29,9 @@ from stream.data.schema import Label
 from stream.errors import SchemaError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.quality import FADING_FACTOR, RANKED, QualityView, windows
+from stream.evaluate.result import Timed, Verification
 from stream.evaluate.scores import BINS, PredictionTable, Scores, Tally
 from stream.evaluate.table import SCORES
-from stream.evaluate.verification import Timed, Verification
 from stream.kernel._kernels import HALF_ROOT
 from stream.learner.base import Learner, Predictions
 

@@ -16,12 +16,11 @@ for all corrections at once to be accepted again.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stream.data.schema import Label
-from stream.errors import StateError
+from stream.data.state import count_in, list_in
 
 __all__ = [
     "ARRIVED",
@@ -107,8 +106,8 @@ class LabelDelays:
     >>> delays = LabelDelays()
     >>> delays.coverage is None
     True
-    >>> delays.label_came(1_500)
-    >>> delays.gave_up()
+    >>> delays.delays[2] += 1
+    >>> delays.unlabelled += 1
     >>> delays.labelled, delays.coverage, delays.delays[2]
     (1, 0.5, 1)
     """
@@ -130,15 +129,6 @@ class LabelDelays:
         settled = labelled + self.unlabelled
         return labelled / settled if settled else None
 
-    def label_came(self, delay_ms: int) -> None:
-        """Count a prediction that got its label."""
-        self.delays[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
-        self.delay_ms += delay_ms
-
-    def gave_up(self) -> None:
-        """Count a prediction that will get no label."""
-        self.unlabelled += 1
-
     def to_header(self) -> dict[str, Any]:
         """The counts as JSON values."""
         return {
@@ -153,13 +143,11 @@ class LabelDelays:
         Raises
         ------
         StateError
-            The header has other buckets.
+            The header has other buckets, or no counts.
         """
-        delays = list(header["delays"])
-        if len(delays) != len(self.delays):
-            raise StateError(f"expected {len(self.delays)} label delays, got {len(delays)}")
-        self.delays = delays
-        self.delay_ms, self.unlabelled = header["delay_ms"], header["unlabelled"]
+        self.delays = list_in(header, "delays", len(self.delays))
+        self.delay_ms = count_in(header, "delay_ms")
+        self.unlabelled = count_in(header, "unlabelled")
 
 
 class Silence(NamedTuple):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.schema import Label, text_bytes
-from stream.data.state import LONGEST, Rules, Saved, State
+from stream.data.state import LONGEST, Rules, Saved, State, list_in
 from stream.errors import StateError
 from stream.join._kernels import ids as id_kernels
 from stream.join._kernels.ids import (
@@ -270,11 +270,6 @@ class JoinState:
             self._label_sizes = np.append(self._label_sizes, np.array(more, dtype=np.int64))
         return self._label_sizes
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all ids, labels, rows and records, by the rule of `max_bytes`."""
-        return self.text_bytes + self.rows.bytes
-
     def of(self, id_: str) -> IdState:
         """The state of an id."""
         entry = self.table.find(id_)
@@ -355,14 +350,6 @@ class JoinState:
     def flag(self, entries: Sequence[int] | NDArray[np.int64]) -> None:
         """These waiting entries were decided otherwise."""
         self.table.arrays.values[np.array(entries, dtype=np.int64), LEARNED] = IS_FLAGGED
-
-    def count_bytes(self) -> tuple[int, int, int]:
-        """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""
-        rows = sum(map(text_bytes, self.waiting))
-        early = sum(self.weight(i, y) + len(raw) for i, (y, _, _, raw) in self.early.items())
-        settled = sum(self.weight(i, s[0]) for i, s in self.settled.items())
-        kept = sum(self.rows.size(s[2]) for s in self.settled.values())
-        return rows + early + settled, early, settled + kept
 
     def slots(self, kind: int) -> NDArray[np.int64]:
         """The slots of the rows of a kind, oldest first; without those that have none."""
@@ -469,7 +456,7 @@ class JoinState:
         self.learned = header["learned"] if corrections else 0
         self.repaid_at = header.get("repaid_at", 0)
         self._load_waiting(state)
-        self._load_early(state, header["early_labels"])
+        self._load_early(state)
         self._load_settled(state, corrections=corrections)
         taken = (self.slots(WAITING), self.slots(SETTLED))
         self.rows.load(header["slots"], state, np.concatenate(taken))
@@ -515,14 +502,12 @@ class JoinState:
         left = entries[~heard]
         self.unheard = int(left[0]) if left.size else -1
 
-    def _load_early(self, state: State, labels: Sequence[Label]) -> None:
+    def _load_early(self, state: State) -> None:
         entries = self._load_ids(state, "early")
         weights = Saved(np.float64, (entries.size,))
         self.table.arrays.weights[entries] = _column(state, "early_w", weights)
-        origins = _origins(state)
-        if not len(labels) == len(origins) == entries.size:
-            raise StateError("the early labels are damaged")
-        self._name_all(entries.tolist(), labels, origins)
+        labels = list_in(state.header, "early_labels", entries.size)
+        self._name_all(entries.tolist(), labels, _origins(state, entries.size))
 
     def _load_settled(self, state: State, *, corrections: bool) -> None:
         entries, arrays = self._load_ids(state, "settled"), self.table.arrays
@@ -535,9 +520,8 @@ class JoinState:
             slots, arrays.weights[entries], learned = state.read(table).values()
             arrays.links[entries, SLOT] = np.maximum(slots, -1)
             arrays.values[entries, LEARNED] = learned
-        labels, values = state.header["settled_labels"], self.labels.learned.values
-        if len(labels) != entries.size:
-            raise StateError("the labels of settled ids are damaged")
+        labels = list_in(state.header, "settled_labels", entries.size)
+        values = self.labels.learned.values
         known, kind = {None: NO_LABEL, **self.labels.learned.codes}, type((values or [None])[0])
         plain = (kind, type(None))
         every = (known.get(y, OTHER_LABEL) if type(y) in plain else OTHER_LABEL for y in labels)
@@ -571,10 +555,10 @@ def _whole(sizes: str, data: str, found: Mapping[str, NDArray[Any]]) -> bool:
     return int(found[sizes].sum()) == found[data].size
 
 
-def _origins(state: State) -> list[bytes]:
+def _origins(state: State, records: int) -> list[bytes]:
     sizes_of, bytes_of = "early_origin_sizes", "early_origin_bytes"
     table = {
-        sizes_of: Saved(np.int64, ("records",), 0, LONGEST),
+        sizes_of: Saved(np.int64, (records,), 0, LONGEST),
         bytes_of: Saved(np.uint8, ("bytes",)),
     }
     whole: Rules = {"the records of early labels": partial(_whole, sizes_of, bytes_of)}

@@ -226,8 +226,9 @@ class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
     def reduce(self, cres: Any) -> Any:
         """What is kept: without the copy of the code that numba would link into its callers.
 
-        A kernel is a part of each of its callers (docs/decisions/kernels.md#a-called-kernel-is-a-part-of-its-caller), so the copy is never linked.
-        numba reads only its names, and among them it looks for these two.
+        A kernel is a part of each of its callers, so the copy is never linked
+        (docs/decisions/kernels.md#a-called-kernel-is-a-part-of-its-caller). numba reads only its
+        names, and among them it looks for these two.
         """
         (name, kind, (code, _)), about, own, *rest, called = super().reduce(cres)
         names = about.llvm_func_name, about.llvm_cpython_wrapper_name

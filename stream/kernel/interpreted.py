@@ -13,11 +13,11 @@ import builtins
 import math
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Interpreter", "Runnable", "Twin", "names_of"]
+__all__ = ["Interpreter", "names_of"]
 
 
 def _by(operator: str) -> Callable[[Any, Any], Any]:
@@ -51,18 +51,6 @@ WIDE: dict[type, Callable[[Any], Any]] = {
 }
 SAME = {np.dtype(kind) for kind in (np.float64, np.int64, np.uint64)}  # numpy reads them as numba
 MAKERS = {np.empty, np.zeros, np.ones, np.full, np.array, np.empty_like, np.zeros_like}
-
-
-class Runnable(Protocol):
-    """A kernel: the function that it is, and a name that no other one has."""
-
-    py_func: Callable[..., Any]
-
-
-class Twin(Protocol):
-    """An intrinsic: the function of Python with its effect."""
-
-    twin: Callable[..., Any]
 
 
 class Narrow(np.ndarray):

@@ -19,7 +19,7 @@ from stream.data.rows import conflicts
 from stream.data.schema import PER_NAME, Dictionary, Kind, Label, Schema
 from stream.data.state import State, count_in, pack, texts
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
-from stream.keyed._kernels import slots as kernels
+from stream.keyed import _kernels as kernels
 from stream.keyed.residents import KeyRows, KeyStore, Residents, all_in_memory
 from stream.keyed.table import KeyTable, entry_bytes, slot_bytes
 from stream.learner.additive import Additive

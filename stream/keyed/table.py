@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from stream.data.block import Floats
 from stream.data.columns import grown, padded
 from stream.data.state import FINITE, Rules, Saved, State, count_in
-from stream.keyed._kernels import slots as kernels
-from stream.keyed._kernels.slots import Entries, Slots, Strengths
+from stream.keyed import _kernels as kernels
+from stream.keyed._kernels import Entries, Slots, Strengths
 
 __all__ = ["KeyTable", "entry_bytes", "slot_bytes"]
 

@@ -17,7 +17,7 @@ __all__ = ["labels_of", "plain", "refused_of", "without_refusals"]
 
 def labels_of(header: Mapping[str, Any]) -> list[Label]:
     """The classes of a state's header."""
-    labels = header["classes"]
+    labels = header.get("classes")
     try:
         plain = [plain_label(label) for label in labels] if isinstance(labels, list) else None
     except InvalidRecordError:

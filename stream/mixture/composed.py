@@ -39,7 +39,7 @@ from stream.errors import (
 from stream.learner.base import Learner
 from stream.learner.predictions import PRIOR, Explanation
 from stream.learner.registry import learners
-from stream.mixture._kernels import noted as kernels
+from stream.mixture._kernels import weigh as kernels
 from stream.mixture.guesses import NAMED
 from stream.text.bags import hashed_texts
 

@@ -19,9 +19,10 @@ from stream.data.columns import names_in
 from stream.data.parameters import whole
 from stream.data.schema import Dictionary, Label, plain_label
 from stream.data.state import FINITE, Rules, Saved, State, count_in
-from stream.errors import InvalidRecordError, StateError
-from stream.preprocessing._kernels import histogram as kernels
-from stream.preprocessing._kernels.histogram import Histogram
+from stream.errors import StateError
+from stream.learner.header import labels_of
+from stream.preprocessing import _kernels as kernels
+from stream.preprocessing._kernels import Histogram
 from stream.preprocessing.binner import Binner, Codes, taught
 
 __all__ = ["FIRST_SEARCH", "INTERVALS", "MAX_BINNED", "MOST_CLASSES", "MDLDiscretizer"]
@@ -225,10 +226,7 @@ class MDLDiscretizer(Binner):
         """
         header, names = state.header, names_in(state)
         bins, overflow = header.get("n_bins"), count_in(header, "overflow")
-        try:
-            classes = Dictionary(MOST_CLASSES - 1, [plain_label(y) for y in header["classes"]])
-        except (KeyError, TypeError, InvalidRecordError) as error:
-            raise StateError(f"the state of this MDLDiscretizer is damaged: {error!r}") from None
+        classes = Dictionary(MOST_CLASSES - 1, labels_of(header))
         classes.overflow = count_in(header, "other_classes")
         if bins != self.n_bins:
             raise StateError(
@@ -247,6 +245,8 @@ class MDLDiscretizer(Binner):
         rules: Rules = {
             "the intervals of all features": lambda a: a["sizes"].sum() == a["low"].size,
             "the cuts of all features": lambda a: a["cuts"].sum() == a["cut"].size,
+            "rising intervals of each feature": lambda a: _rises(a["low"], a["sizes"]),
+            "rising cuts of each feature": lambda a: _rises(a["cut"], a["cuts"]),
         }
         low, high, counts, sizes, cut, cuts, learned = state.read(table, rules).values()
         ends, last = np.cumsum(sizes).tolist(), np.cumsum(cuts).tolist()
@@ -257,10 +257,14 @@ class MDLDiscretizer(Binner):
             s.low[: sizes[k]], s.high[: sizes[k]] = low[part], high[part]
             s.counts[: sizes[k]], s.cut[: cuts[k]] = counts[part], cut[own]
             s.size[0], s.cuts[0], s.learned[0] = sizes[k], cuts[k], learned[k]
-            if not (np.diff(low[part]) > 0).all() or not (np.diff(cut[own]) > 0).all():
-                raise StateError(f"expected rising intervals and cuts of {name!r}, got others")
             self._histograms[name] = s
         return self
+
+
+def _rises(values: Floats, sizes: NDArray[np.int64]) -> bool:
+    """Whether the values rise within each of the parts that have these sizes."""
+    ends = np.cumsum(sizes)
+    return bool((np.delete(np.diff(values), ends[(ends > 0) & (ends < values.size)] - 1) > 0).all())
 
 
 def _empty(bins: int, classes: int) -> Histogram:

@@ -21,9 +21,9 @@ from consumers.base.errors import TransportError
 from consumers.base.health import Health
 from consumers.base.records import Outgoing, TopicSettings
 from consumers.cli import main
-from consumers.commands import probes
+from consumers.commands import doctor as probes
+from consumers.commands.doctor import probe_service, read_status
 from consumers.commands.findings import Report
-from consumers.commands.service_probes import probe_service, read_status
 from consumers.config import load
 from consumers.service.warm_up import CompilationStopped, compile_kernels
 from consumers.transports import open_log
@@ -166,7 +166,7 @@ def test_health_of_the_running_service_is_read() -> None:
 
 def test_port_that_is_taken_and_silent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not waited for."""
-    monkeypatch.setattr("consumers.commands.service_probes.ASK_SECONDS", 0.05)
+    monkeypatch.setattr("consumers.commands.doctor.ASK_SECONDS", 0.05)
     report = Report(quiet=True)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         configure(silent.getsockname()[1])

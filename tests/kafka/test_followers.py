@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from consumers.cluster.group import ShardGroup
 from consumers.transports import open_log
-from consumers.transports.kafka.group import KafkaMember
+from consumers.transports.kafka.assignor import KafkaMember
 from consumers.transports.kafka.log import KafkaLog
 from tests.acceptance.kafka_feed import Stream, committed, configure, elec2, fill, outgoing
 from tests.acceptance.service import Service

@@ -8,6 +8,7 @@ says.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,13 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Dictionary, Label, text_bytes
 from stream.join.events import EventFeed
 from stream.join.join import DAY_MS, EARLY_SHARE, UNBOUNDED, same
-from stream.join.label_delay import MOST_CORRECTIONS, LabelDelays, is_over_rate, repaid_after
+from stream.join.label_delay import (
+    DELAY_BOUNDS_MS,
+    MOST_CORRECTIONS,
+    LabelDelays,
+    is_over_rate,
+    repaid_after,
+)
 from stream.join.labels import AcceptedLabels
 from stream.join.plan import Correction, Refused, RowChanges, StepColumns
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
@@ -360,7 +367,7 @@ class DictJoin:
         pass
 
     def _predict(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
-        self.state.label_delays.gave_up()
+        self.state.label_delays.unlabelled += 1
         plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
 
     def _wait(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
@@ -376,13 +383,13 @@ class DictJoin:
 
     def _learn_inside(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
         _, row, label, w, size = arrival
-        self.state.label_delays.label_came(0)
+        label_came(self.state.label_delays, 0)
         self._learn(plan, id_, (PREDICT_THEN_LEARN, row, -1, label, w), size)
 
     def _learn_early(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
         _, row, _, _, size = arrival
         label, _, w, _ = self.state.remove_label(id_)
-        self.state.label_delays.label_came(0)
+        label_came(self.state.label_delays, 0)
         self._learn(plan, id_, (PREDICT_THEN_LEARN, row, -1, label, w), size)
 
     def _learn_kept(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
@@ -390,17 +397,17 @@ class DictJoin:
         held = self.state
         slot, since = held.remove_row(id_)
         plan.no_longer_waits(slot)
-        held.label_delays.label_came(held.time - since)
+        label_came(held.label_delays, held.time - since)
         self._learn(plan, id_, (LEARN, plan.kept.get(slot, -1), slot, label, w))
 
     def _hold_inside(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
-        self.state.label_delays.label_came(0)
+        label_came(self.state.label_delays, 0)
         plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
         self._hold(plan, id_, arrival[2])
 
     def _hold_early(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
         label, *_ = self.state.remove_label(id_)
-        self.state.label_delays.label_came(0)
+        label_came(self.state.label_delays, 0)
         plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
         self._hold(plan, id_, label)
 
@@ -408,7 +415,7 @@ class DictJoin:
         held = self.state
         slot, since = held.remove_row(id_)
         plan.no_longer_waits(slot)
-        held.label_delays.label_came(held.time - since)
+        label_came(held.label_delays, held.time - since)
         self._release(plan, slot)
         self._hold(plan, id_, arrival[2])
 
@@ -444,7 +451,7 @@ class DictJoin:
     def _give_up(self, plan: DictPlan, id_: str, arrival: Arrival) -> None:
         slot, _ = self.state.remove_row(id_)
         plan.no_longer_waits(slot)
-        self.state.label_delays.gave_up()
+        self.state.label_delays.unlabelled += 1
         self._release(plan, slot)
         self._settle(plan, id_, (None, self.state.time, -1, 0.0, 0))
 
@@ -585,3 +592,9 @@ def _act(actions: tuple[JoinAction, ...]) -> Act:
             act(join, plan, id_, arrival)
 
     return every
+
+
+def label_came(delays: LabelDelays, delay_ms: int) -> None:
+    """Count a prediction that got its label."""
+    delays.delays[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
+    delays.delay_ms += delay_ms

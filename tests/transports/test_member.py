@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import msgspec
 from kafka import TopicPartition
 
-from consumers.transports.kafka import group
-from consumers.transports.kafka.assignor import ShardAssignor
-from consumers.transports.kafka.group import KafkaMember
+from consumers.transports.kafka import assignor as group
+from consumers.transports.kafka.assignor import KafkaMember, ShardAssignor
 from consumers.transports.protocol import Assigned
 from tests.waiting import until
 

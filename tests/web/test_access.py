@@ -21,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
-from consumers.web import limits, logins
+from consumers.web import access, limits
 from consumers.web.access import Access
 from consumers.web.app import Server, application
 from consumers.web.web_config import WebConfig, load_web_config
@@ -104,7 +104,7 @@ def test_a_login_is_hashed_once_and_few_are_remembered(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         bcrypt, "checkpw", lambda given, hashed: checked.append(given) or check(given, hashed)
     )
-    monkeypatch.setattr(logins, "REMEMBERED", 3)
+    monkeypatch.setattr(access, "REMEMBERED", 3)
     with serving(WebConfig(None, {"ann": HASH})) as address:
         right = [ask(address, headers=login("ann", PASSWORD)).status for _ in range(3)]
         once = len(checked)

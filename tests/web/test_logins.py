@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from hypothesis import example
 
-from consumers.web import logins
+from consumers.web import access
+from consumers.web.access import LoginQueue
 from consumers.web.limits import Connection
-from consumers.web.logins import LoginQueue
 from tests.seed import seeds
 
 
@@ -116,14 +116,14 @@ def test_turn_of_a_cancelled_login_goes_to_the_next() -> None:
         await asyncio.sleep(0)
         gone.cancel()
         turns.give()
-        return await asyncio.wait_for(left, logins.WAIT_SECONDS / 2)
+        return await asyncio.wait_for(left, access.WAIT_SECONDS / 2)
 
     assert asyncio.run(run())
 
 
 def test_waiting_is_bounded_and_the_fullest_address_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """One login of another address keeps its place in a crowd of any size."""
-    monkeypatch.setattr(logins, "WAITING", 5)
+    monkeypatch.setattr(access, "WAITING", 5)
     found = served(["h1", *(f"g{n}" for n in range(20))], {})
 
     assert len(found) == 5
@@ -132,7 +132,7 @@ def test_waiting_is_bounded_and_the_fullest_address_pays(monkeypatch: pytest.Mon
 
 def test_wrong_logins_are_counted_for_few_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand addresses are remembered, the last that were wrong."""
-    monkeypatch.setattr(logins, "ADDRESSES", 3)
+    monkeypatch.setattr(access, "ADDRESSES", 3)
     turns = LoginQueue()
     counts = [turns.wrong(source) for source in "aabcdea"]
 

@@ -24,7 +24,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.codecs.registry import prediction_as_json
 from consumers.commands.run import make_own_topics
 from consumers.config import Config
-from consumers.config.log import log_of
+from consumers.config.load import log_of
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service import recovery

@@ -18,7 +18,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.cluster.fleet import Fleet
 from consumers.codecs.registry import wire_format
 from consumers.commands.run import make_own_topics
-from consumers.config.log import log_of
+from consumers.config.load import log_of
 from consumers.schemas.client import SchemaRegistry, subject_of
 from consumers.service.warm_up import compile_kernels
 from consumers.transports import open_log

@@ -23,8 +23,8 @@ from consumers.base.records import (
     TopicSettings,
     TransactionRules,
 )
+from consumers.transports.kafka.assignor import KafkaMember
 from consumers.transports.kafka.errors import CONNECT, explained, hear_client, within
-from consumers.transports.kafka.group import KafkaMember
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.owner import KafkaOwner, committed_offsets
 from consumers.transports.kafka.producer import (

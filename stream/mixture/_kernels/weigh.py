@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, inf, isnan, log, nan
 from typing import Any, NamedTuple
 
-from numpy import empty, float64
+from numpy import bool_, empty, float64
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel
@@ -258,3 +258,18 @@ def progressive(
             for k in range(m):
                 sums[e] += bank[0, k] * shares[k, e]
         known = max(known, y[i] + 1)
+
+
+@kernel
+def remembered(op: Any, row: Any, memo: Any, out: Any) -> None:
+    """out bool (m,): whether a step learns a row that was predicted before, now or earlier.
+
+    op int8, row int64 (m,) as in `Block`; memo float64 (rows, any, any) as in `Rows`.
+    """
+    seen = empty(memo.shape[0], bool_)
+    for r in range(memo.shape[0]):
+        seen[r] = memo.shape[1] > 0 and not isnan(memo[r, 0, 0])
+    for i in range(op.shape[0]):
+        if op[i] == 0:
+            seen[row[i]] = True
+        out[i] = op[i] == 1 and seen[row[i]]

@@ -18,7 +18,7 @@ from consumers.codecs.raw import JsonDocuments
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook
 from consumers.config import Config, parse
-from consumers.config.identity import identity_difference, relearnable
+from consumers.config.model import identity_difference, relearnable
 from consumers.mail.document import mail_document
 from consumers.mail.envelope import mail_key
 from consumers.schemas.translate import Translator

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from consumers.api.openapi import document
+from consumers.api.routes import document
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
-from consumers.config.identity import identity_difference
+from consumers.config.model import identity_difference
 from consumers.service.recovery import sources
 from consumers.shard.answer import Answerer
 from consumers.shard.challengers import ChallengerSet

@@ -10,7 +10,7 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.config import parse
-from consumers.config.identity import identity_difference
+from consumers.config.model import identity_difference
 from consumers.snapshots.format import from_bytes
 from stream.decision import BayesDecision
 from stream.join.label_delay import Silence

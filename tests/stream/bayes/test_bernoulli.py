@@ -14,8 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB as SklearnBernoulliNB
 
 from stream import NotLearnedError, NotSupportedError, Rows, State, StateError
-from stream.bayes.bernoulli import BernoulliNB
-from stream.bayes.token_sets import ABSENT, _indexed
+from stream.bayes.bernoulli import ABSENT, BernoulliNB, _indexed
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.text import MAX_TOKENS, bucket

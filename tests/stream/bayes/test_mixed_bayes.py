@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from stream import CategoricalBayes, GaussianBayes, MixedBayes, SchemaError
-from stream.bayes.conditional import MAX_CELLS
+from stream.bayes.mixed import MAX_CELLS
 
 AGES, CARS, CLASSES = [25, 20, 25, 45, 20, 25], "sports vintage sports suv sports suv", "LHLHHH"
 DOMAIN = {"car": ["sports", "vintage", "suv", "truck"]}

@@ -22,7 +22,9 @@ def waiting_accuracy(going: Progressive) -> float | None:
     slots = going.join.kept_slots()[: going.join.pending]
     store = going.waiting
     sure = [
-        store.proba[s, store.predicted[s, 0]] for s in slots.tolist() if store.predicted[s, 0] >= 0
+        store.proba.array[s, store.predicted.array[s, 0]]
+        for s in slots.tolist()
+        if store.predicted.array[s, 0] >= 0
     ]
     return sum(sure) / len(sure) if sure else None
 

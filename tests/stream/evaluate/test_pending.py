@@ -73,16 +73,18 @@ def waiting(rng: random.Random, classes: int, *, noted: bool) -> dict:
 def held(store: PendingRows, slot: int) -> dict:
     """What the store has in a slot."""
     rows = store.take(np.array([slot]))
-    found = {name: getattr(store, name)[slot].tolist() for name in ("proba", "prior", "squares")}
-    marks = [bool(store.flagged[slot]), bool(store.early[slot])]
+    found = {
+        name: getattr(store, name).array[slot].tolist() for name in ("proba", "prior", "squares")
+    }
+    marks = [bool(store.flagged.array[slot]), bool(store.early.array[slot])]
     memo = None if rows.memo is None else rows.memo[0].tolist()
-    said = store.predicted[slot].tolist()
+    said = store.predicted.array[slot].tolist()
     return {"x": rows.dicts()[0], "memo": memo, "said": said, "marks": marks, **found}
 
 
 def compare(store: PendingRows, twin: dict[int, dict]) -> None:
     """Each slot, also those that were never used."""
-    width = store.proba.shape[1]
+    width = store.proba.array.shape[1]
     for slot in range(len(store.rows)):
         expected = deepcopy(twin.get(slot, NONE))
         for name in ("proba", "prior"):
@@ -190,7 +192,7 @@ def test_the_store_makes_one_mapping_for_each_large_array(maps) -> None:
     rows = many(500)
     store = PendingRows(rows)
     assert list(grow(store, rows, 140))[-1] <= len(store.rows)
-    numbers = (store.predicted, store.proba, store.prior, store.squares)
+    numbers = (store.predicted.array, store.proba.array, store.prior.array, store.squares.array)
     assert min(array.nbytes for array in numbers) >= memory.MAPPED
     assert len(maps) == 6  # also the features, and what a budget judged
 

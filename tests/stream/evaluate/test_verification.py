@@ -17,8 +17,8 @@ from stream.errors import SchemaError
 from stream.evaluate import verifier
 from stream.evaluate._kernels import losses
 from stream.evaluate.progressive import progressive
+from stream.evaluate.result import Verification
 from stream.evaluate.table import SCORES
-from stream.evaluate.verification import Verification
 from stream.evaluate.verifier import PlainScores, _log
 from stream.mixture import Mixture
 

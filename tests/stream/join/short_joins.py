@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from stream.data.schema import text_bytes
 from stream.join.events import EventFeed, Events
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
+from stream.join.state import JoinState
 from stream.join.transitions import COMMON, IdEvent
 from tests.oracles.dict_join import DictJoin, DictPlan
 
@@ -155,6 +157,15 @@ def content(join: LabelJoin | DictJoin) -> tuple[object, ...]:
         (held.time, held.oldest, held.learned),
         (held.text_bytes, held.early_bytes, held.settled_bytes),
     )
+
+
+def counted_again(held: JoinState) -> tuple[int, int, int]:
+    """`text_bytes`, `early_bytes` and `settled_bytes` of a state, recounted from all ids."""
+    rows = sum(map(text_bytes, held.waiting))
+    early = sum(held.weight(i, y) + len(raw) for i, (y, _, _, raw) in held.early.items())
+    settled = sum(held.weight(i, s[0]) for i, s in held.settled.items())
+    kept = sum(held.rows.size(s[2]) for s in held.settled.values())
+    return rows + early + settled, early, settled + kept
 
 
 def uncommon_ones(letters: Sequence[Letter]) -> list[int]:

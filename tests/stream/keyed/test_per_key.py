@@ -24,7 +24,7 @@ from stream.checks import check_laws
 from stream.checks.streams import Records, Step, delayed, run_blocks, run_one_by_one
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.errors import SchemaError, StateError
-from stream.keyed._kernels import slots as kernels
+from stream.keyed import _kernels as kernels
 from tests.seed import seeds, share
 from tests.stream.keyed import twin
 from tests.stream.keyed.twin import Twin

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream import Calibrated, GaussianNB
-from stream.data import stored
+from stream.data import row_store
 from tests.long import programs
 from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
@@ -93,7 +93,7 @@ def test_the_programs_find_a_learner_whose_blocks_differ() -> None:
 
 def test_the_programs_find_notes_that_are_lost_on_a_restart(monkeypatch) -> None:
     """Their own test: the step is then made from what is predicted at the label."""
-    monkeypatch.setattr(stored, "_memo", lambda state, n: None)
+    monkeypatch.setattr(row_store, "_memo", lambda state, n: None)
 
     assert any("state: saved" in line for n in range(8) for line in late_program("calibrated", n))
 

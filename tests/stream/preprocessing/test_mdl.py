@@ -16,7 +16,7 @@ from river import preprocessing as river_preprocessing
 from stream import CategoricalNB, InvalidRecordError, MixedNB, State, StateError
 from stream.evaluate.progressive import progressive
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
-from stream.preprocessing._kernels import histogram as kernels
+from stream.preprocessing import _kernels as kernels
 from stream.preprocessing.mdl import FIRST_SEARCH, INTERVALS, MAX_BINNED, MOST_CLASSES, _empty
 from tests.oracles.discretizer import MDLTwin, mdl_cuts
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Floats
-from stream.evaluate.ranking import _kernels as kernels
+from stream.evaluate import _kernels as kernels
 
 __all__ = ["Ranking", "ranking"]
 

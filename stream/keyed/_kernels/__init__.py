@@ -1,1 +1,0 @@
-"""Compiled loops of models for many keys."""

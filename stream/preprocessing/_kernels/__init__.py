@@ -1,1 +1,0 @@
-"""Compiled loops, one file for each family. A kernel calls only kernels of its own file."""
