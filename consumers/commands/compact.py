@@ -174,7 +174,7 @@ def _needed_by(
 ) -> dict[Partition, int]:
     from consumers.journal.records import mark_of
     from consumers.service.journal_end import check_open
-    from consumers.service.recovery import inputs_of
+    from consumers.service.partitioning import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
 

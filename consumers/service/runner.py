@@ -220,8 +220,7 @@ class Runner:
                     failures = tries = 0
                 tries += 1
                 failures += self._drain or not isinstance(error, NoAnswerError)
-                # Also where a start that reads everything again lacks them.
-                gone = tries > 1 and isinstance(error, RecordsMissingError)
+                gone = tries > 1 and isinstance(error, RecordsMissingError)  # also for a new start
                 if gone or self._stop.is_set() or failures >= ATTEMPTS or not (self._view or cut):
                     self._health = Health("dead", str(error))
                     raise
