@@ -45,8 +45,7 @@ class Verdict(NamedTuple):
     word
         `spam`, `unsure` or `ham`.
     score
-        The probability of spam; 0.5 before the service has learned both labels, as nothing tells
-        them apart.
+        The probability of spam; 0.5 before the service has learned both labels.
     model
         The model that predicted: name, type, and how many labels it had learned.
     reasons

@@ -52,8 +52,9 @@ class UsedFields:
         from consumers.codecs.account import FieldAccount, names_of
 
         self._others, self._left = others, 0
+        self._changes = () if config is None else config.input.changes
         self._account = FieldAccount(())  # of one kind of records
-        self._of_labels = None if config is None or labels is None else _unread(config, labels)
+        self._of_labels = None if config is None or labels is None else _unread(labels)
         schema = None if config is None else config.declared_schema
         if self._of_labels is not None:
             self._left = most
@@ -64,13 +65,17 @@ class UsedFields:
     def passed(
         self, records: Iterable[Mapping[str, object]], inside: str | None = None
     ) -> Iterator[Mapping[str, object]]:
-        """The same records; the first ones are counted. `inside`: the field that has each; what is
-        no object there is not counted."""
+        """The same records; the first ones are counted, of change events their rows. `inside`: the
+        field that has each; what is no object there is not counted."""
+        from consumers.codecs.raw import row_of
+
         for record in records:
             found = record if inside is None else record.get(inside)
             if self._left and isinstance(found, Mapping):
-                self._left -= 1
-                self._count(found)
+                found = row_of(found, self._changes) if self._changes else found
+                if found is not None:
+                    self._left -= 1
+                    self._count(found)
             yield record
 
     def _count(self, record: Mapping[str, object]) -> None:
@@ -109,23 +114,16 @@ def lines_of(
     return used.lines()
 
 
-def _unread(config: Config, names: Collection[str]) -> Unknown:
+def _unread(names: Collection[str]) -> Unknown:
     """Finds the fields of label records that are not among these names."""
-    from consumers.codecs.raw import ChangeEvents
     from consumers.codecs.unused import UnknownFields
-    from consumers.offline.feed import encoded
 
-    find, changes = UnknownFields(tuple(names)).values, config.input.changes
-    if not changes:
-        return find
-    row = ChangeEvents(changes)
-    return lambda record: find(row(encoded(record)))
+    return UnknownFields(tuple(names)).values
 
 
 def _decoder(config: Config, schema: Schema) -> JsonObservations:
     """Decodes the JSON of records of files; values that do not fit are kept, to be named."""
     from consumers.codecs.json import JsonObservations
-    from consumers.codecs.raw import ChangeEvents
 
     names = config.input
     return JsonObservations(
@@ -134,6 +132,5 @@ def _decoder(config: Config, schema: Schema) -> JsonObservations:
         names.label,
         config.values.texts,
         keep=True,
-        documents=ChangeEvents(names.changes) if names.changes else None,
         as_text=names.numbers_as_text,
     )

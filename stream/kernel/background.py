@@ -80,7 +80,7 @@ class Pace:
         self._clock, self._next, self._apart = clock, 0.0, REPORT_SECONDS
 
     def due(self) -> bool:
-        """Whether a line is due; then it counts as said."""
+        """Whether a line is due; then the next one is later."""
         now = self._clock()
         if now < self._next:
             return False
@@ -125,7 +125,7 @@ class Background:
         self._most: int | None = None
         self._done = self._wanted = 0
         self._began, self._pace = 0.0, Pace()
-        self._open = False  # a line was said since nothing was wanted
+        self._open = False  # a line was reported since nothing was wanted
         atexit.register(self.end)
 
     @property
