@@ -449,13 +449,13 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             "so labels would be late"
         )
         return None
-    unit = unit_of(records[0].get(name))
-    read = "" if unit is None else f" in {unit}"
+    units = dict.fromkeys(filter(None, (unit_of(record.get(name)) for record in records)))
+    read = f" in {' and '.join(units)}" if units else ""
     typer.echo(
         f"time {name}: every value is a time{read}, from {moment_text(times[0])} to "
         f"{moment_text(times[-1])}; `produce --time-field {name}` uses it"
     )
-    if unit is not None and times[-1] < FIRST_OF_NUMBERS_MS:
+    if units and times[-1] < FIRST_OF_NUMBERS_MS:
         typer.echo(
             f"warning: time {name}: numbers of so early a time often count from another year, as "
             "ticks of .NET, FILETIME and times of a Mac do: convert them to ISO 8601"

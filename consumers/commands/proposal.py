@@ -261,8 +261,25 @@ def no_field(name: str, records: Records, source: str) -> str:
     from consumers.config.propose import hint
 
     names = sorted({name for record in records for name in record})
+    if len(records) == 1 and (inside := _records_inside(records[0])) is not None:
+        raise ConfigError(
+            f"{source} is one object, whose field {inside!r} has a list of objects: write this "
+            "list to a file, each object in a line"
+        )
     of = f"{counted(len(records), 'record')} of {source}"
     return f"no field {name!r} in {of}; {hint(name, names)}"
+
+
+def _records_inside(record: Mapping[str, Any]) -> str | None:
+    """The field of an answer of an API that has the records; None without one.
+
+    Examples
+    --------
+    >>> _records_inside({"next": None, "data": [{"id": 1}, {"id": 2}]})
+    'data'
+    """
+    lists = {name: value for name, value in record.items() if isinstance(value, list) and value}
+    return next((n for n, v in lists.items() if all(isinstance(x, dict) for x in v)), None)
 
 
 BUDGET = 0.01

@@ -52,6 +52,7 @@ class UsedFields:
         from consumers.codecs.account import FieldAccount, names_of
 
         self._others, self._left = others, 0
+        self._rejected, self._why = 0, ""
         self._changes = () if config is None else config.input.changes
         self._account = FieldAccount(())  # of one kind of records
         self._of_labels = None if config is None or labels is None else _unread(labels)
@@ -88,6 +89,8 @@ class UsedFields:
         else:  # one by one, because blocks need kernels, which may not be compiled
             value, decoder = encoded(record), self._decoder
             found = decoder.decode([b"?"], [value])  # the id may come later
+            for error in found.rejected.values():
+                self._rejected, self._why = self._rejected + 1, self._why or error.detail
             tally = FieldTally.of(decoder, found, lambda _: value, seen)
         self._account.add(tally)
 
@@ -102,7 +105,11 @@ class UsedFields:
             one, whole = "label", FieldAccount(())
             whole.labels = self._account
         of = f"of {first_ones(self._account.seen, one)}: "
-        return [printable(of + line) for line in field_lines(whole.view(), self._others)]
+        lines = field_lines(whole.view(), self._others)
+        if self._rejected:
+            be = "a dead letter" if self._rejected == 1 else "dead letters"
+            lines.insert(0, f"{self._rejected:,} would be {be}, the first: {self._why}")
+        return [printable(of + line) for line in lines]
 
 
 def lines_of(

@@ -101,6 +101,17 @@ def test_first_and_last_moment_of_a_time_are_shown(
     assert ("count from another year, as ticks of .NET" in shown) == odd
 
 
+def test_answer_of_an_api_is_one_object_with_the_records_inside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was a record without the label, with the fields data and next."""
+    Path("page.json").write_text(json.dumps({"next": None, "data": ROWS}))
+
+    assert main(["init", "page.json", "--label", "spam"]) == 2
+    said = capsys.readouterr().err
+    assert "page.json is one object, whose field 'data' has a list of objects: write this" in said
+
+
 def test_time_of_the_records_is_taken_by_what_is_proposed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from consumers.base.errors import ConfigError
 from consumers.files.cells import is_no_record
 from consumers.files.source import FileSource
 
@@ -63,3 +65,20 @@ def test_records_with_a_missing_or_odd_value_are_records(tmp_path: Path, row: st
 def test_few_rows_show_nothing() -> None:
     """Two rows have no usual kinds."""
     assert not is_no_record(["Total", "", "3"], [["a", "b", "1"], ["a", "c", "2"]])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1},\n{"a": 2},\n', "a comma follows the object); every line must be one JSON "),
+        ('[\n{"a": 1},\n{"a": 2}\n]\n', "an array begins); every line must be one JSON "),
+    ],
+)
+def test_array_in_lines_is_called_so(tmp_path: Path, text: str, why: str) -> None:
+    """`Extra data at byte 9` is no advice."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=re.escape(why)) as error:
+        list(FileSource(path).records())
+    assert str(error.value).endswith(("remove these commas", "--format json reads an array"))
