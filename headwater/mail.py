@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from consumers.mail.envelope import (
     ENVELOPE,
+    EVEN,
     LARGEST,
     bare,
     fields_of,
@@ -44,7 +45,7 @@ class Verdict(NamedTuple):
     word
         `spam`, `unsure` or `ham`.
     score
-        The probability of spam.
+        The probability of spam; 0.5 before the service has learned both labels.
     model
         The model that predicted: name, type, and how many labels it had learned.
     reasons
@@ -63,6 +64,8 @@ class Verdict(NamedTuple):
 
 def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     """The verdict of a prediction: its decision, or without `[decision]` the most probable label.
+
+    Before the service has learned both labels it is unsure: the probability of the only label is 1.
 
     Parameters
     ----------
@@ -99,7 +102,8 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
         known = ", ".join(shares)
         raise ValueError(f"the service has no label {spam!r}, but {known}; give --spam-label")
     word: Word = "ham"
-    if action is None:
+    both = len(shares) > 1
+    if action is None or not both:
         word = "unsure"
     elif _text(action) == spam:
         word = "spam"
@@ -109,7 +113,7 @@ def verdict_of(made: PredictionRecord, spam: str = "spam") -> Verdict:
     by = made.model
     model = f"{by.name}/{by.type}/{by.learned}"
     evidence = {_text(label): odds for label, odds in made.evidence or ()}.get(spam)
-    return Verdict(word, shares.get(spam, 0.0), model, tuple(reasons), evidence)
+    return Verdict(word, shares[spam] if both else EVEN, model, tuple(reasons), evidence)
 
 
 def stamped(value: bytes, verdict: Verdict) -> bytes:

@@ -17,7 +17,7 @@ import msgspec
 from consumers.api.bodies import ProblemError
 from consumers.api.contract import PredictionRecord, RspamdReply, RspamdSymbol
 from consumers.config import Config
-from consumers.mail.envelope import LARGEST_ASKED, bare, header_of, verdict_words
+from consumers.mail.envelope import EVEN, LARGEST_ASKED, bare, header_of, verdict_words
 from consumers.mail.lighter import lighter
 from consumers.shard.answer import Answerer, ReadRecords
 from stream.decision.risk import named
@@ -136,10 +136,11 @@ def checked(config: Config, answerer: Answerer, mail: ReadMail, now: int) -> Rsp
 def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) -> RspamdReply:
     shares = {named(label): p for label, p in made.probabilities}
     evidence = {named(label): odds for label, odds in made.evidence or ()}.get(spam)
-    score = _log_odds(shares.get(spam, 0.0)) if shares else 0.0
-    score = score if evidence is None else _bounded(evidence)
+    both = len(shares) > 1  # the probability of the only label is 1, whatever the mail says
+    p = shares.get(spam, 0.0) if both else EVEN
+    score = _log_odds(p) if evidence is None else _bounded(evidence)
     action = made.prediction if made.decision is None else made.decision.action
-    word = "unsure" if action is None else "spam" if named(action) == spam else "ham"
+    word = "unsure" if action is None or not both else "spam" if named(action) == spam else "ham"
     name = f"HEADWATER_{word.upper()}"
     by = made.model
     what = "log-odds" if evidence is None else "evidence"
@@ -156,7 +157,7 @@ def _reply(made: PredictionRecord, spam: str, required: float, message_id: str) 
             "remove_headers": {"X-Headwater": 0, "X-Headwater-Why": 0},
             "add_headers": {
                 "X-Headwater": {
-                    "value": " ".join(verdict_words(word, shares.get(spam, 0.0), evidence)),
+                    "value": " ".join(verdict_words(word, p, evidence)),
                     "order": 0,
                 }
             },

@@ -29,7 +29,7 @@ from consumers.files.source import FileSource
 from consumers.journal.merge import Merge
 from consumers.offline.columns import LineFeed, TableFeed
 from consumers.offline.evaluate import batches
-from consumers.offline.feed import encoded, id_of, label_records, timed
+from consumers.offline.feed import encoded, id_of, label_records, rows_of, timed
 from stream.data.schema import Schema
 
 __all__ = ["FileHistory", "marked", "opened", "planned"]
@@ -225,7 +225,11 @@ class FileHistory:
         return chain.from_iterable(map(self._records, spans))
 
     def _records(self, span: FileSpan, columns: Sequence[str] | None = None) -> Iterator[Document]:
-        """The records of a span; only these columns, if the format has columns."""
+        """The records of a span; only these columns, if the format has columns. Of change events
+        the rows."""
+        return rows_of(self._read(span, columns), self._config.input.changes)
+
+    def _read(self, span: FileSpan, columns: Sequence[str] | None) -> Iterator[Document]:
         if span.groups is not None:
             reader = of_groups(self._source.files[span.file], span.groups, columns)
             row = 0
@@ -244,7 +248,7 @@ class FileHistory:
 
     def _columns(self, spans: list[FileSpan], size: int) -> Iterator[Batch] | None:
         """The records without JSON in between; None if they cannot be read so."""
-        if self._config.parser:
+        if self._config.parser or self._config.input.changes:
             return None
         make = self._feed(spans)
         if make is None:
@@ -386,11 +390,12 @@ class FileHistory:
     def _label_records(self) -> Iterator[Document]:
         """The records of the files of labels, with `id` and `label`."""
         assert self._labels is not None  # noqa: S101  the callers have looked
+        records = self._labels.records(
+            verbatim=frozenset({self._id, "id", "label", self._reading.label}),
+            marks=self._config.files.marks,
+        )
         return label_records(
-            self._labels.records(
-                verbatim=frozenset({self._id, "id", "label", self._reading.label}),
-                marks=self._config.files.marks,
-            ),
+            rows_of(records, self._config.input.changes),
             self._labels,
             label=self._reading.label,
             ids=tuple(dict.fromkeys((self._id, "id"))),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 
 import msgspec
@@ -319,6 +320,8 @@ def _shown(value: object) -> str:
     """The beginning of a value as JSON."""
     if isinstance(value, str):
         value = value[: 2 * LONGEST_EXAMPLE]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no such number, and null is no value
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):

@@ -23,14 +23,18 @@ from stream.data.schema import Schema
 
 __all__ = [
     "OPERATIONS",
+    "ROWS",
     "ChangeEvents",
     "JsonDocuments",
     "RawDocuments",
+    "event_of",
     "faults",
     "faults_of",
     "is_change",
+    "operation_of",
     "reading",
     "refused",
+    "row_of",
 ]
 
 _STRUCTURE, _WRONG = "structure", "wrong_"
@@ -149,6 +153,7 @@ def faults_of(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 OPERATIONS = ("c", "r", "u", "d", "t", "m")  # create, read, update, delete, truncate, message
+ROWS = ("c", "r")  # those whose row is a new one
 
 
 class ChangeEvents:
@@ -203,7 +208,40 @@ def is_change(document: Mapping[str, Any]) -> bool:
     (False, True)
     """
     event = _event(document)
-    return event.get("op") in OPERATIONS and "after" in event
+    return event.get("op") in OPERATIONS and ("after" in event or "source" in event)
+
+
+def operation_of(event: Mapping[str, Any]) -> str:
+    """The operation of a change event."""
+    return str(_event(event)["op"])
+
+
+def row_of(document: Mapping[str, Any], wanted: Collection[str]) -> Document | None:
+    """The row of a change event of these operations, None of another one. A document that is no
+    change event is a row itself.
+
+    Examples
+    --------
+    >>> row_of({"op": "c", "after": {"id": 7}}, ROWS), row_of({"id": 7}, ROWS)
+    ({'id': 7}, {'id': 7})
+    >>> row_of({"op": "d", "before": {"id": 7}, "after": None}, ROWS)
+    """
+    if not is_change(document):
+        return document if isinstance(document, dict) else dict(document)
+    event = _event(document)
+    row = event.get("after") if event["op"] in wanted else None
+    return row if isinstance(row, dict) else None
+
+
+def event_of(row: bytes, wanted: Collection[str]) -> bytes:
+    """A row in JSON as a change event of the first of these operations.
+
+    Examples
+    --------
+    >>> event_of(b'{"id":7}', ROWS)
+    b'{"op":"c","after":{"id":7}}'
+    """
+    return b'{"op":"%s","after":%s}' % (next(iter(wanted)).encode(), row)
 
 
 def _event(document: Mapping[str, Any]) -> Mapping[str, Any]:

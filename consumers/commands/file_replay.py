@@ -130,7 +130,7 @@ def replay_file(
     kinds = types_of(asked.types or (), asked.source)
     topic, id_field = config.input.observations, config.input.id
     verbatim = frozenset({id_field, "label", asked.label, asked.reporter, config.input.label})
-    how = (verbatim, config.values.texts, config.files.marks)
+    how = (verbatim, config.values.texts, config.files.marks, config.input.changes)
     feed = _Feed(asked.source, kinds, asked.limit, topic, id_field, asked.time_field, *how)
     say_unit(feed.records(), asked.time_field)
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
@@ -193,8 +193,8 @@ def _first_reading(
 def _tables(config: Config, feed: _Feed) -> ColumnFeed | None:
     """The columns of the files, if they have any and their fields are known."""
     tables, lines = feed.source.tables, feed.source.lines
-    if (tables or lines) is None or config.parser:  # the features are in the bytes of a field
-        return None
+    if (tables or lines) is None or config.parser or config.input.changes:
+        return None  # the features are in the bytes of a field, or in the row of an event
     from consumers.base.errors import ConfigError
     from consumers.offline.columns import LineFeed, TableFeed
 
@@ -304,14 +304,17 @@ class _Feed:
     verbatim: Collection[str | None]
     missing: Collection[str]
     marks: Mapping[str, str]
+    changes: Sequence[str] = ()
     labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
+        from consumers.offline.feed import rows_of
+
         missing, verbatim = self.missing, self.verbatim
         records = self.source.records(
             self.kinds, missing=missing, verbatim=verbatim, marks=self.marks
         )
-        return islice(records, self.limit)
+        return islice(rows_of(records, self.changes), self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
         from consumers.offline.feed import timed

@@ -23,6 +23,7 @@ from consumers.commands.proposal import (
     NameOption,
     OutputOption,
     SpamOption,
+    about_changes,
     check_directory,
     check_new,
     checked_name,
@@ -42,6 +43,7 @@ from consumers.commands.source import (
     QuoteOption,
     SepOption,
     flags,
+    moment_text,
     opened,
 )
 from consumers.commands.used import lines_of
@@ -62,6 +64,7 @@ __all__ = ["init"]
 Records = Sequence[Mapping[str, Any]]
 
 LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "fraud", "is_fraud", "spam")
+FIRST_OF_NUMBERS_MS = 946_684_800_000  # 2000; few programs wrote epochs for data before it
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
 IN_A_FILE = (  # why a model is worse than guessing
     "either the fields do not show the label, or the records are not in the order of their time"
@@ -244,11 +247,14 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
     marks = None if file is None else marks_text(file.decimal_marks)
     origin = replace(origin, registry=registry, format=looked.wire, decimal=marks)
+    origin = replace(origin, changes=looked.changes)
     late = _lateness(looked, id_field) if labels and file is None else None
     origin = replace(origin, waiting=None if late is None else _waiting(late))
     text = toml(origin, fields, choice, found.fields, missing)
     # --name and URLs are the user's, so this may be refused.
     config = parse(text, source=str(output), directory=output.parent)
+    for line in about_changes(looked):
+        typer.echo(line)
     _explain(source, looked.records, len(records), fields, label, labels, choice, about_id)
     if late is not None and late.delays:
         typer.echo(_about_delays(late, origin.waiting))
@@ -443,9 +449,17 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             "so labels would be late"
         )
         return None
-    unit = unit_of(records[0].get(name))
-    read = "" if unit is None else f" in {unit}"
-    typer.echo(f"time {name}: every value is a time{read}; `produce --time-field {name}` uses it")
+    units = dict.fromkeys(filter(None, (unit_of(record.get(name)) for record in records)))
+    read = f" in {' and '.join(units)}" if units else ""
+    typer.echo(
+        f"time {name}: every value is a time{read}, from {moment_text(times[0])} to "
+        f"{moment_text(times[-1])}; `produce --time-field {name}` uses it"
+    )
+    if units and times[-1] < FIRST_OF_NUMBERS_MS:
+        typer.echo(
+            f"warning: time {name}: numbers of so early a time often count from another year, as "
+            "ticks of .NET, FILETIME and times of a Mac do: convert them to ISO 8601"
+        )
     return name
 
 
@@ -560,6 +574,8 @@ def _next_steps(
     stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
     does = "learns" if label else "predicts nothing before a label is learned"
     see = "it learn" if label else "records arrive"
+    if time_field:
+        see += f"; records then have the present time, not that in {time_field}"
     return [
         f"{check}    # creates the topics",
         f"{produce}{stamped}    # all at once",

@@ -7,7 +7,6 @@ written when it arrives (`produce_pipe`).
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,13 +28,13 @@ from consumers.commands.source import (
     SepOption,
     Survey,
     opened,
+    pipe_of,
     say_unit,
     survey,
     types_of,
 )
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 from consumers.commands.wire import in_format, in_messages, register, send, translator_of
-from consumers.files.pipe import STDIN, Pipe
 from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from consumers.commands.used import UsedFields
     from consumers.config import Config
     from consumers.config.input import InputConfig
+    from consumers.files.pipe import Pipe
     from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels, ReporterField
     from consumers.schemas.translate import Translator
@@ -163,7 +163,7 @@ def produce(
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
       tail -f visits.jsonl | headwater produce visits - --config visits.toml
     """
-    pipe = _pipe(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
+    pipe = pipe_of(file, rate=rate, delay=delay, envelope=envelope, resume=resume)
     place = file if pipe is None else pipe.file
     source = opened(place, file_format, sep, encoding, quote, columns, decimal)
     kinds = types_of(types or [], source)
@@ -196,26 +196,6 @@ def _check_times(
         raise ConfigError("--rate takes the present time, --time-field the file's; give one")
     if envelope and (late or time_field):
         raise ConfigError("--envelope keeps records as they are; remove the other options")
-
-
-def _pipe(
-    file: str, *, rate: float | None, delay: str, envelope: bool, resume: Path | None
-) -> Pipe | None:
-    """Standard input, if the file is `-`. Refuses options that the other kind has."""
-    if file != STDIN:
-        if envelope or resume is not None:
-            raise ConfigError("--envelope and --resume are for stdin; give - as FILE, or remove")
-        return None
-    if rate is not None or delay != "0":
-        raise ConfigError("--rate and --delay are for files; stdin is written when it arrives")
-    if resume is not None and not envelope:
-        raise ConfigError(
-            "--resume needs --envelope, whose lines say where each record comes from; add it here "
-            "and to `headwater tail`"
-        )
-    if sys.stdin is None:  # another file may have its number
-        raise ConfigError("expected records on stdin, but it is closed; open it, or give a file")
-    return Pipe()
 
 
 def _alone(
@@ -279,6 +259,11 @@ class RecordsToWrite:
         return "observation" if self.alone is None else "label"
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """The operations of change events whose rows are the records; () without them."""
+        return () if self.settings is None else self.settings.input.changes
+
+    @property
     def most_rows(self) -> int:
         """How many observations are written as one message, where messages have rows."""
         limit = MESSAGE_ROWS if self.settings is None else self.settings.commit.usual_records
@@ -295,10 +280,18 @@ class RecordsToWrite:
         """Topic of the observations, then that of the labels if there is one."""
         return [self.topic] if self.labels is None else [self.topic, self.labels.topic]
 
+    @property
+    def _declared(self) -> frozenset[str]:
+        """The declared fields of these records."""
+        settings, of = self.settings, self.topic
+        if settings is None or settings.input.observations != of or self.alone is not None:
+            return frozenset()
+        return frozenset(settings.features or ())
+
     def records(self, used: UsedFields | None = None) -> Iterator[Mapping[str, object]]:
         """The records in the order of the file. `used` looks at their fields."""
         from consumers.base.fields import MISSING
-        from consumers.offline.feed import label_records
+        from consumers.offline.feed import label_records, rows_of
 
         settings, late = self.settings, None if self.labels is None else self.labels.field
         inside = None if settings is None else settings.input.label
@@ -312,7 +305,9 @@ class RecordsToWrite:
             # `label` is the field of a label record, which a file may hold too.
             verbatim={self.id_field, "label", inside, late, who, alone.label, *alone.ids},
             marks=None if settings is None else settings.files.marks,
+            declared=self._declared,
         )
+        records = rows_of(records, self.changes)
         found = records if used is None else used.passed(records)
         if self.alone is None:
             return found
@@ -337,9 +332,10 @@ def survey_of(feed: RecordsToWrite) -> Survey:
 
 def _check_schema(feed: RecordsToWrite) -> None:
     """Encode every record once, so that one that does not fit is found before any is written."""
-    from consumers.offline.feed import timed
+    from consumers.offline.feed import as_events, timed
 
     records = timed(feed.records(), feed.topic, start=0, id_field=feed.id_field, labels=feed.labels)
+    records = as_events(records, feed.changes)
     with Meter("records encoded") as meter:
         for message in in_messages(feed.translator, records, 1, feed.most_rows):
             meter.advance(feed.count(message))
@@ -348,7 +344,7 @@ def _check_schema(feed: RecordsToWrite) -> None:
 def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> None:
     """Write all records, then report the counts, also after Ctrl-C."""
     from consumers.base.fields import time_of
-    from consumers.offline.feed import due_seconds, step_ms, timed, trailing_labels
+    from consumers.offline.feed import as_events, due_seconds, step_ms, timed, trailing_labels
 
     used = _used(feed)
     records: Iterable[Mapping[str, object]] = feed.records(used)
@@ -388,7 +384,8 @@ def write(log: Log, feed: RecordsToWrite, found: Survey, rate: float | None) -> 
         with Meter("records written", found.records + found.labels) as meter:
             pace = None if rate is None else due_seconds(start, rate)
             count = log.topics()[feed.topic]
-            messages = in_messages(feed.translator, outgoing, count, feed.most_rows)
+            events = as_events(outgoing, feed.changes)
+            messages = in_messages(feed.translator, events, count, feed.most_rows)
             send(log, messages, pace=pace, wrote=wrote)
     except KeyboardInterrupt:
         typer.echo(f"stopped: {_summary(counts, kind)}")
@@ -420,7 +417,7 @@ def _pour(
     """Write the records of stdin when they arrive, then report the counts, whatever ended it."""
     from consumers.base.fields import field_of
     from consumers.commands.produce_pipe import moments, pour, unwrapped
-    from consumers.offline.feed import timed
+    from consumers.offline.feed import as_events, timed
     from consumers.transports.positions import Positions
 
     found, counts, used = Survey(), dict.fromkeys(feed.topics, 0), _used(feed)
@@ -455,7 +452,8 @@ def _pour(
             labels=feed.labels,
             moment=moments(feed.time_field),
         )
-        records = ((record, None) for record in in_format(feed.translator, plain))
+        events = as_events(plain, feed.changes)
+        records = ((record, None) for record in in_format(feed.translator, events))
     try:
         with Meter("records written") as meter:
             ended = pour(log, pipe, iter(records), wrote, kept)

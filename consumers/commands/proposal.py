@@ -29,6 +29,7 @@ __all__ = [
     "NameOption",
     "OutputOption",
     "SpamOption",
+    "about_changes",
     "check_directory",
     "check_new",
     "checked_name",
@@ -219,17 +220,11 @@ def _number(records: Records) -> str:
 
 
 def doubts(looked: Sampled, id_field: str) -> list[str]:
-    """Warnings of change events, of few records, and of ids that repeat."""
-    from consumers.codecs.raw import is_change
+    """Warnings of few records, and of ids that repeat."""
     from consumers.config.sample import FEW_RECORDS
 
     n, repeated = len(looked.records), _repeated(looked, id_field)
     warnings = []
-    if all(map(is_change, looked.records)):
-        warnings.append(
-            'the records are change events of a table: with [input] changes = ["c", "r"] their '
-            "rows are the records, and [features] are columns (docs/howto/change-data.md)"
-        )
     if n < FEW_RECORDS:
         warnings.append(f"{counted(n, 'record')} cannot show what the fields are; give more")
     if repeated:
@@ -238,6 +233,18 @@ def doubts(looked: Sampled, id_field: str) -> list[str]:
             "such a record is predicted, and its label is not learned"
         )
     return warnings
+
+
+def about_changes(looked: Sampled) -> list[str]:
+    """A line about the change events whose rows are the records; [] without any."""
+    if not looked.changes:
+        return []
+    counts = ", ".join(f"{op} {n:,}" for op, n in sorted(looked.events.items()))
+    return [
+        f"the records are change events of a table ({counts}): the rows of the operations "
+        f"{' and '.join(looked.changes)} are the observations, others are ignored: [input] changes "
+        "(docs/howto/change-data.md)"
+    ]
 
 
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
@@ -254,8 +261,25 @@ def no_field(name: str, records: Records, source: str) -> str:
     from consumers.config.propose import hint
 
     names = sorted({name for record in records for name in record})
+    if len(records) == 1 and (inside := _records_inside(records[0])) is not None:
+        raise ConfigError(
+            f"{source} is one object, whose field {inside!r} has a list of objects: write this "
+            "list to a file, each object in a line"
+        )
     of = f"{counted(len(records), 'record')} of {source}"
     return f"no field {name!r} in {of}; {hint(name, names)}"
+
+
+def _records_inside(record: Mapping[str, Any]) -> str | None:
+    """The field of an answer of an API that has the records; None without one.
+
+    Examples
+    --------
+    >>> _records_inside({"next": None, "data": [{"id": 1}, {"id": 2}]})
+    'data'
+    """
+    lists = {name: value for name, value in record.items() if isinstance(value, list) and value}
+    return next((n for n, v in lists.items() if all(isinstance(x, dict) for x in v)), None)
 
 
 BUDGET = 0.01

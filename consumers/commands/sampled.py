@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,10 @@ class Sampled:
         The wire format of the topic.
     lacking
         What label records lack, in sentences.
+    changes
+        The operations of change events whose rows are the records, if they are such.
+    events
+        How many events there were of each operation.
     """
 
     records: Sequence[Record]
@@ -57,6 +62,8 @@ class Sampled:
     labels: Mapping[str, tuple[Any, int]] = field(default_factory=dict)
     wire: str = "json"
     lacking: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    events: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def keyed(self) -> bool:
@@ -93,7 +100,37 @@ def of_file(
                 break
     if not records:
         raise ConfigError(f"{source} has no records; give a file with at least one")
-    return Sampled(records, wire="mail") if mails else Sampled(records)
+    return Sampled(records, wire="mail") if mails else _rows(Sampled(records))
+
+
+def _rows(found: Sampled) -> Sampled:
+    """The rows, if all records are change events of a table; their keys are objects, and no ids.
+
+    Raises
+    ------
+    ConfigError
+        No event has a new row.
+    """
+    from consumers.codecs.raw import ROWS, is_change, operation_of, row_of
+
+    if not all(map(is_change, found.records)):
+        return found
+    rows = [row_of(record, ROWS) for record in found.records]
+    events = Counter(map(operation_of, found.records))
+    kept = [number for number, row in enumerate(rows) if row is not None]
+    if not kept:
+        raise ConfigError(
+            f"the first {counted(len(rows), 'record')} are change events of the operations "
+            f"{', '.join(sorted(events))}, and none has a new row (c or r): give later ones"
+        )
+    return replace(
+        found,
+        records=[row for row in rows if row is not None],
+        times=[found.times[number] for number in kept] if found.times else (),
+        keys=[None] * len(kept) if found.keys else (),
+        changes=ROWS,
+        events=events,
+    )
 
 
 def _mail(record: Record) -> Record:
@@ -117,6 +154,7 @@ def of_topic(
     ConfigError
         A topic does not exist, or `topic` has no usable records.
     """
+    from consumers.codecs.raw import row_of
     from consumers.codecs.registry import wire_format
     from consumers.commands.transport import open_chosen
 
@@ -149,12 +187,16 @@ def of_topic(
         if bad > 1:
             what = f"{bad} records that are not JSON objects were"
         typer.echo(f"{what} skipped", err=True)
+    times, keys, records = zip(*found, strict=True)
+    sampled = _rows(Sampled(records, times, keys, wire=wire))
+    if sampled.changes:
+        rows = ((time, row_of(record, sampled.changes)) for time, _, record in given)
+        given = [(time, None, row) for time, row in rows if row is not None]
     known: dict[str, tuple[Any, int]] = {}
     for time, key, record in given:
         if (id_ := id_of(record, key, "id")) is not None:
             known.setdefault(id_, (record.get("label"), time))  # the first one counts
-    times, keys, records = zip(*found, strict=True)
-    return Sampled(records, times, keys, known, wire, lacking(given))
+    return replace(sampled, labels=known, lacking=lacking(given))
 
 
 def first_objects(

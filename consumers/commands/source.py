@@ -4,14 +4,17 @@ as a whole, so that errors are found before anything is written or learned.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.base.errors import ConfigError
 from consumers.commands.meter import Meter
+from consumers.files.pipe import STDIN, Pipe
 
 if TYPE_CHECKING:
     from consumers.files.file import File
@@ -27,7 +30,9 @@ __all__ = [
     "SepOption",
     "Survey",
     "flags",
+    "moment_text",
     "opened",
+    "pipe_of",
     "say_unit",
     "survey",
     "types_of",
@@ -83,6 +88,26 @@ def opened(
     return FileSource(place, how, lambda line: typer.echo(line, err=True))
 
 
+def pipe_of(
+    file: str, *, rate: float | None, delay: str, envelope: bool, resume: Path | None
+) -> Pipe | None:
+    """Standard input, if the file is `-`. Refuses options that the other kind has."""
+    if file != STDIN:
+        if envelope or resume is not None:
+            raise ConfigError("--envelope and --resume are for stdin; give - as FILE, or remove")
+        return None
+    if rate is not None or delay != "0":
+        raise ConfigError("--rate and --delay are for files; stdin is written when it arrives")
+    if resume is not None and not envelope:
+        raise ConfigError(
+            "--resume needs --envelope, whose lines say where each record comes from; add it here "
+            "and to `headwater tail`"
+        )
+    if sys.stdin is None:  # another file may have its number
+        raise ConfigError("expected records on stdin, but it is closed; open it, or give a file")
+    return Pipe()
+
+
 def flags(source: FileSource) -> list[str]:
     """The options with which a source was opened, for another command.
 
@@ -128,19 +153,29 @@ def types_of(pairs: Sequence[str], source: FileSource) -> dict[str, str]:
 def say_unit(records: Iterable[Mapping[str, object]], time_field: str | None) -> None:
     """Say which unit the numbers of a field of time have, where their size says it, with the first
     moment: a wrong one is seen at once."""
-    from datetime import UTC, datetime
-
     from consumers.base.fields import TimeField, field_of, timestamp_ms, unit_of
 
     name, unit = (None, None) if time_field is None else TimeField.of(time_field)
     first = None if name is None else next((field_of(record, name) for record in records), None)
     if unit is None and (found := unit_of(first)) is not None:
-        moment = datetime.fromtimestamp(timestamp_ms(first) / 1000, UTC)
         typer.echo(
-            f"time {name}: read in {found}, the first is {moment:%Y-%m-%d %H:%M:%S} UTC; "
+            f"time {name}: read in {found}, the first is {moment_text(timestamp_ms(first))} UTC; "
             f"--time-field {name}:{'ms' if found == 's' else 's'} names another unit",
             err=True,
         )
+
+
+def moment_text(ms: int) -> str:
+    """A time in UTC, to the second.
+
+    Examples
+    --------
+    >>> moment_text(1_700_000_000_999)
+    '2023-11-14 22:13:20'
+    """
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 METERED = 100  # records between two looks at the clock

@@ -52,8 +52,10 @@ class UsedFields:
         from consumers.codecs.account import FieldAccount, names_of
 
         self._others, self._left = others, 0
+        self._rejected, self._why = 0, ""
+        self._changes = () if config is None else config.input.changes
         self._account = FieldAccount(())  # of one kind of records
-        self._of_labels = None if config is None or labels is None else _unread(config, labels)
+        self._of_labels = None if config is None or labels is None else _unread(labels)
         schema = None if config is None else config.declared_schema
         if self._of_labels is not None:
             self._left = most
@@ -64,13 +66,17 @@ class UsedFields:
     def passed(
         self, records: Iterable[Mapping[str, object]], inside: str | None = None
     ) -> Iterator[Mapping[str, object]]:
-        """The same records; the first ones are counted. `inside`: the field that has each; what is
-        no object there is not counted."""
+        """The same records; the first ones are counted, of change events their rows. `inside`: the
+        field that has each; what is no object there is not counted."""
+        from consumers.codecs.raw import row_of
+
         for record in records:
             found = record if inside is None else record.get(inside)
             if self._left and isinstance(found, Mapping):
-                self._left -= 1
-                self._count(found)
+                found = row_of(found, self._changes) if self._changes else found
+                if found is not None:
+                    self._left -= 1
+                    self._count(found)
             yield record
 
     def _count(self, record: Mapping[str, object]) -> None:
@@ -83,6 +89,8 @@ class UsedFields:
         else:  # one by one, because blocks need kernels, which may not be compiled
             value, decoder = encoded(record), self._decoder
             found = decoder.decode([b"?"], [value])  # the id may come later
+            for error in found.rejected.values():
+                self._rejected, self._why = self._rejected + 1, self._why or error.detail
             tally = FieldTally.of(decoder, found, lambda _: value, seen)
         self._account.add(tally)
 
@@ -97,7 +105,11 @@ class UsedFields:
             one, whole = "label", FieldAccount(())
             whole.labels = self._account
         of = f"of {first_ones(self._account.seen, one)}: "
-        return [printable(of + line) for line in field_lines(whole.view(), self._others)]
+        lines = field_lines(whole.view(), self._others)
+        if self._rejected:
+            be = "a dead letter" if self._rejected == 1 else "dead letters"
+            lines.insert(0, f"{self._rejected:,} would be {be}, the first: {self._why}")
+        return [printable(of + line) for line in lines]
 
 
 def lines_of(
@@ -109,23 +121,16 @@ def lines_of(
     return used.lines()
 
 
-def _unread(config: Config, names: Collection[str]) -> Unknown:
+def _unread(names: Collection[str]) -> Unknown:
     """Finds the fields of label records that are not among these names."""
-    from consumers.codecs.raw import ChangeEvents
     from consumers.codecs.unused import UnknownFields
-    from consumers.offline.feed import encoded
 
-    find, changes = UnknownFields(tuple(names)).values, config.input.changes
-    if not changes:
-        return find
-    row = ChangeEvents(changes)
-    return lambda record: find(row(encoded(record)))
+    return UnknownFields(tuple(names)).values
 
 
 def _decoder(config: Config, schema: Schema) -> JsonObservations:
     """Decodes the JSON of records of files; values that do not fit are kept, to be named."""
     from consumers.codecs.json import JsonObservations
-    from consumers.codecs.raw import ChangeEvents
 
     names = config.input
     return JsonObservations(
@@ -134,6 +139,5 @@ def _decoder(config: Config, schema: Schema) -> JsonObservations:
         names.label,
         config.values.texts,
         keep=True,
-        documents=ChangeEvents(names.changes) if names.changes else None,
         as_text=names.numbers_as_text,
     )

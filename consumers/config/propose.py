@@ -74,6 +74,7 @@ class Source:
     format: str = "json"
     decimal: str | None = None
     waiting: Waiting | None = None
+    changes: Sequence[str] = ()
 
 
 def choose(
@@ -203,6 +204,10 @@ def _input(source: Source) -> list[str]:
     if not (source.labels or source.label):
         lines.append("# Without labels the service predicts nothing useful: name where they are.")
         lines.append('# labels = "TOPIC"    or    label = "FIELD"')
+    if source.changes:
+        lines.append("# Change events of a table: the rows of these operations are the records.")
+        lines.append(f"changes = [{', '.join(map(_text, source.changes))}]")
+        lines.append('tombstones = "skip"  # after a delete')
     lines.append(f"id = {_text(source.id)}  # the key of the record where this field is absent")
     return lines
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isnan
+from math import isfinite, isnan
 from typing import Any
 
 from consumers.base.counts import counted
@@ -340,9 +340,15 @@ def _kind(
     if not values:
         return None, f"no value in {counted(n, 'record')}"
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = [v for v in numbers if not isinstance(v, float) or isfinite(v)]
     truths = [v for v in values if isinstance(v, bool)]
     strings = [v for v in values if isinstance(v, str)]
-    others = len(values) - len(numbers) - len(truths) - len(strings)
+    infinite = sum(isinstance(v, float) for v in values) - sum(
+        isinstance(v, float) for v in numbers
+    )
+    others = len(values) - len(numbers) - len(truths) - len(strings) - infinite
+    if infinite * 2 > len(values):
+        return None, share_text(infinite, len(values), "infinite") + ", which no model supports"
     if others * 2 > len(values):
         return None, share_text(
             others, len(values), "a list", "lists"
@@ -376,8 +382,13 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
             return "binary", _zeros(total, ones)
         return "numeric", _perhaps_more(total, ones)
     why = share_text(len(numbers), total, "a number", "numbers")
-    words = Counter(v for v in values if isinstance(v, str)).most_common(1)
+    odd = (v if isinstance(v, str) else repr(v) for v in values if _no_number(v))
+    words = Counter(odd).most_common(1)
     return "numeric", why + _rejects(total - len(numbers), words[0][0] if words else None)
+
+
+def _no_number(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, float) and not isfinite(value))
 
 
 def _refers(name: str, values: list[Any], numbers: list[Any]) -> bool:
@@ -488,6 +499,8 @@ def _string_kind(
 def _form(name: str, strings: list[str], *, csv: bool) -> str:
     """What the strings are; for numbers as strings, why they stay text and how to change that."""
     parsed = sum(1 for s in strings if _parses(s))
+    if (decorated := _decorated(strings)) is not None:
+        return f"numbers with other signs, such as {decorated[:20]!r}: only plain ones are numbers"
     if 2 * parsed < len(strings):
         return "strings"
     zeros = any(_LEADING_ZERO.match(s) for s in strings)
@@ -509,6 +522,25 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
         )
     some = "1 is a plain number" if parsed == 1 else f"{parsed:,} are plain numbers"
     return f"kept as text, because only {some}"
+
+
+# A number with a unit, in brackets as a loss, with the sign after it, as a formula of Excel, as a
+# duration, or with digits that are not 0 to 9.
+_SPACE = r"[ \xa0\u202f]"
+_DIGITS = r"\d+(?:[.,'\xa0\u202f]\d{3})*(?:[.,\u066b\uff0e]\d+)?"
+_DECORATED = re.compile(
+    rf"(?:[A-Z]{{3}}{_SPACE}|[€$£¥]{_SPACE}?)?[-+\u2212]?{_DIGITS}"
+    rf"(?:[-+]|{_SPACE}[^\W\d]{{1,4}}|{_SPACE}?[%‰°²³µ€$£¥/]\w{{0,4}})?"
+    rf"|\([€$£]?{_DIGITS}\)|=\"[-+]?{_DIGITS}\"|\d+:\d\d(?::\d\d)?"
+)
+
+
+def _decorated(strings: Sequence[str]) -> str | None:
+    """The first string that is a number with something around it, if all are numbers so."""
+    if not all(len(s) <= LONGEST_ID and _DECORATED.fullmatch(s.strip()) for s in strings):
+        return None
+    odd = (s.strip() for s in strings if not _parses(s) or not s.isascii())
+    return next(odd, None)
 
 
 def _rejects(n: int, such: str | None = None) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "Convert",
     "guessed",
     "guessed_name",
+    "is_no_record",
     "is_number",
     "mark_of",
     "readings",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 LONGEST_INTEGER = 300  # digits: ids keep all of theirs; longer ones are no number of any field
+FEWEST_OTHERS = 3  # records that show what the cells of a column are
 FEW_WORDS = 3  # distinct texts among numbers that may mean "no value"
 MANY_NUMBERS = 32  # distinct ones, with which a column is no category
 
@@ -55,6 +57,13 @@ _WRITTEN = {
 _EITHER = re.compile(r"-?[1-9]\d{0,2}\.\d{3}", re.ASCII)  # of JSON's numbers: 1.234 may be 1234
 UNDECIDED = "?"  # of a column: each of its cells is a number with either mark, and not the same one
 _UNIT = re.compile(r"([+-]?)(?:[$€£¥] ?(.+)|(.+?) ?[$€£¥%])")
+
+# How the last line of an export begins that sums up the others, in some languages.
+_TOTAL = re.compile(
+    r"\W*(?:(?:grand|sub)?[- ]?totale?s?|sums?|average|mean|count|s[uo]mm[ae]|gesamt\w*|insgesamt"
+    r"|mittelwert|durchschnitt|anzahl|moyenne|suma|media)\b",
+    re.IGNORECASE,
+)
 
 Convert = Callable[[str], object]
 
@@ -172,6 +181,35 @@ def _numbers_and_words(cells: Sequence[str], words: Collection[str]) -> bool:
     if any(c.isdigit() for word in words for c in word):
         return False
     return len(set(cells)) - len(words) > MANY_NUMBERS
+
+
+def is_no_record(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    """Whether a row of a table is a sum, a count or a line of units rather than a record.
+
+    It has other kinds of cells than all `others`: no number where these have numbers, nothing where
+    these have something. One such cell is enough beside a word such as `Total`, which none of the
+    others has in the same place, else it takes two, one of them a text.
+
+    Examples
+    --------
+    >>> others = [["1", "bonn", "2.5"], ["2", "köln", "7.0"], ["3", "bonn", "1.5"]]
+    >>> [is_no_record(row, others) for row in (["Total", "", "11.0"], ["s", "", "°C"])]
+    [True, True]
+    >>> is_no_record(["4", "", "NA"], others)
+    False
+    """
+    if len(others) < FEWEST_OTHERS:
+        return False
+    columns = list(zip(*others, strict=True))
+    first = next((number for number, cell in enumerate(row) if cell.strip()), 0)
+    totals = bool(_TOTAL.match(row[first])) and row[first] not in columns[first]
+    texts = empty = 0
+    for cell, column in zip(row, columns, strict=True):
+        if not cell.strip():
+            empty += all(map(str.strip, column))
+        elif not (is_missing(cell) or _has_readings(cell)):
+            texts += all(map(_has_readings, column))
+    return texts + empty > 0 if totals else texts > 0 and texts + empty > 1
 
 
 def is_number(cell: str) -> bool:

@@ -68,6 +68,11 @@ def _decode_slowly(file: File, line: int, value: bytes, what: str) -> Record:
             line += before.count("\n")
             byte = len(before.rpartition("\n")[2].encode())
             why = f"{error.msg.removesuffix(' at')} at byte {byte + 1}"
+            rest = error.doc[error.pos :].strip()
+            if rest == "," and error.msg == "Extra data":
+                why, what = "a comma follows the object", f"{what}: remove these commas"
+            elif value.strip() == b"[":
+                why, what = "an array begins", f"{what}; --format json reads an array"
         elif "digits" in why:  # Python's advice is for programmers
             why = "it has an integer with more than 4,300 digits"
         raise ConfigError(f"{file}: line {line} is not JSON ({why}); {what}") from None

@@ -142,6 +142,8 @@ class Wanted:
     marks
         Column of a CSV to the decimal mark of its numbers; `*` to that of all columns that prove
         none.
+    declared
+        Fields of which a CSV must have at least one, if there are any.
     say
         Reports what was decided and is not usual, each in one line.
     converts, decided
@@ -153,6 +155,7 @@ class Wanted:
     missing: frozenset[str] = MISSING
     verbatim: Collection[str | None] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
     say: Callable[[str], None] = lambda _line: None
     converts: dict[str, Convert] = field(default_factory=dict)
     decided: dict[str, str] = field(default_factory=dict)

@@ -201,9 +201,11 @@ class FileSource:
         missing: Collection[str] = MISSING,
         verbatim: Collection[str | None] = (),
         marks: Mapping[str, str] | None = None,
+        declared: frozenset[str] = frozenset(),
     ) -> Iterator[Record]:
-        """The records of all files. For the arguments see `read_records`."""
+        """The records of all files. For the arguments see `read_records`, and `Wanted`."""
         wanted = self._wanted(types, missing, verbatim, marks)
+        wanted.declared = declared
         readers = (self._reader(number, file) for number, file in enumerate(self._files))
         return chain.from_iterable(reader.records(wanted) for reader in readers)
 
@@ -235,7 +237,7 @@ class FileSource:
         verbatim: Collection[str | None],
         marks: Mapping[str, str] | None,
     ) -> Wanted:
-        wanted = Wanted(types or {}, frozenset(missing), verbatim, marks or {}, self._say_once)
+        wanted = Wanted(types or {}, frozenset(missing), verbatim, marks or {}, say=self._say_once)
         self.decimal_marks = wanted.decided
         return wanted
 

@@ -11,6 +11,7 @@ from consumers.mail.later import is_ignored
 __all__ = [
     "COMPARED",
     "ENVELOPE",
+    "EVEN",
     "LARGEST",
     "LARGEST_ASKED",
     "LARGEST_READ",
@@ -27,6 +28,7 @@ LARGEST_ASKED = 1 << 22  # bytes of a mail in a request, which many clients send
 LARGEST_READ = 1 << 25  # bytes of a mail that are read, to find its text after attachments
 LONGEST_NAME = 400  # characters of a Message-ID in an id, which has at most 512
 COMPARED = 100_000  # bytes of the body in the digest
+EVEN = 0.5  # the probability of spam before a service has learned both labels
 ENVELOPE = (b"From ", b">From ")  # of the line before a mail in an mbox
 
 _NAME = re.compile(rb"([!-9;-~]+)[ \t]*:")

@@ -19,16 +19,19 @@ from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField, field_of, key_of, name_of, time_of
 from consumers.base.records import Outgoing
 from consumers.codecs.encoded import encoded, encoded_many
+from consumers.codecs.raw import event_of, row_of
 from consumers.config.units import duration_ms
 
 __all__ = [
     "LateLabels",
     "ReporterField",
+    "as_events",
     "due_seconds",
     "encoded",
     "id_of",
     "label_records",
     "parse_delay",
+    "rows_of",
     "step_ms",
     "timed",
     "trailing_labels",
@@ -361,6 +364,31 @@ def label_records(
             f"{origin}: no record has a label in field {field!r}; name the field with --label; "
             f"fields are {fields}"
         )
+
+
+def rows_of(
+    records: Iterable[dict[str, object]], changes: Sequence[str]
+) -> Iterator[dict[str, object]]:
+    """The rows of those records that are change events of these operations. Without operations, and
+    where a record is no change event, the record.
+
+    Examples
+    --------
+    >>> events = [{"op": "c", "after": {"id": 7}}, {"op": "d", "after": None}, {"id": 8}]
+    >>> list(rows_of(events, ["c", "r"]))
+    [{'id': 7}, {'id': 8}]
+    """
+    if not changes:
+        return iter(records)
+    found = (row_of(record, changes) for record in records)
+    return (row for row in found if row is not None)
+
+
+def as_events(records: Iterable[Outgoing], changes: Sequence[str]) -> Iterator[Outgoing]:
+    """The records as change events of the first of these operations; without any, as they are."""
+    if not changes:
+        return iter(records)
+    return (r._replace(value=event_of(r.value or b"null", changes)) for r in records)
 
 
 def _moments(

@@ -176,8 +176,9 @@ def announced(
     stopped: Callable[[], bool] = lambda: False,
     note: str = "predictions are exact meanwhile",
 ) -> Iterator[None]:
-    """Report if a kernel is compiled, why machine code of the package is not used, and every 10 s
-    that it still compiles. `stopped`: see `compile_kernels`; `note`: what happens meanwhile."""
+    """Report if a kernel is compiled, why machine code of the package is not used, and less and
+    less often that it still compiles. `stopped`: see `compile_kernels`; `note`: what happens
+    meanwhile."""
     why = unused(Path(stream.__file__).parent)
     first = f"{COMPILING}, which takes up to a minute{why and '; '}{why}"
     if way() == "background":
@@ -200,7 +201,7 @@ class _Reported:
     """A listener of numba, whose class is not loaded yet.
 
     Reports `first` before the first kernel that is not in the cache is compiled, then the seconds
-    that kernels have taken, with the first kernel after each 10 s.
+    that kernels have taken, with the first kernel after 10 s, 20 s, 40 s and so on.
 
     The time between kernels does not count, because the learner works there.
     """
@@ -235,7 +236,7 @@ class _Reported:
         taken = self._taken + now - self._began
         if taken >= self._due:
             self._report(f"still compiling kernels: {taken:.0f} s" if self._due else self._first)
-            self._due = taken - taken % REPORT_SECONDS + REPORT_SECONDS
+            self._due = max(2 * (taken - taken % REPORT_SECONDS), REPORT_SECONDS)
 
     def _end(self) -> None:
         self._depth -= 1

@@ -64,7 +64,13 @@ def _of_observations(view: FieldsView, others: Collection[str]) -> Iterator[str]
     plain = [name for name in absent if name not in hinted[:MOST]]
     if plain:
         yield f"no value of {_some(plain)}"
-    unknown = [name for name in view.unknown if name not in others]
+    shadowed = [name for name in view.unknown if name in view.names]
+    if shadowed:
+        yield (
+            f"not used within objects, because a field with the whole name comes first: "
+            f"{_some(shadowed)}"
+        )
+    unknown = [name for name in view.unknown if name not in others and name not in view.names]
     if unknown:
         yield f"not declared, so not used: {_some(unknown, view.unnamed)}"
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 from stream.kernel.interpreted import names_of
 from stream.kernel.room import free_bytes, processors
 
-__all__ = ["Background", "Compilable", "Progress", "most_children", "weight"]
+__all__ = ["Background", "Compilable", "Pace", "Progress", "most_children", "weight"]
 
 MOST_CHILDREN = 2
 CHILD_BYTES = 400_000_000  # what a child takes at most
@@ -32,7 +32,7 @@ SPARE_BYTES = 100_000_000  # for the process itself
 LINGER_SECONDS = 2.0  # how long a child without work waits for more
 LOOK_SECONDS = 1.0  # between two looks at what another process has kept
 END_SECONDS = 0.5  # how long the end of the process waits for a kernel that is being loaded
-REPORT_SECONDS = 10.0
+REPORT_SECONDS = 10.0  # from the first line to the second; then twice as long each time
 LEAST_SECONDS = 1.0  # of what is worth a line at its end
 TRIES = 2  # of a kernel whose child ends
 LOCK_FILE = "compiling.lock"
@@ -63,6 +63,31 @@ class Progress(NamedTuple):
         return f"kernels compile in the background, {self.done} of {self.wanted}"
 
 
+class Pace:
+    """When a line about the progress is due: now, after 10 s, after 20 s more, and so on.
+
+    On a busy machine kernels are wanted one after the other for minutes, and a line every 10 s is
+    most of what a command prints.
+
+    Examples
+    --------
+    >>> pace = Pace(clock=iter(range(100)).__next__)
+    >>> [second for second in range(100) if pace.due()]
+    [0, 10, 30, 70]
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._next, self._apart = clock, 0.0, REPORT_SECONDS
+
+    def due(self) -> bool:
+        """Whether a line is due; then the next one is later."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next, self._apart = now + self._apart, 2 * self._apart
+        return True
+
+
 class Background:
     """What is wanted as machine code, and the children that make it.
 
@@ -82,7 +107,7 @@ class Background:
     note
         What happens meanwhile, for the first line.
     report
-        Called with a line at the beginning, after each 10 s, and at the end.
+        Called with a line at the beginning, then at a `Pace`, and at the end of what it began with.
     """
 
     def __init__(self, quiet: Callable[[], None], variables: Mapping[str, str]) -> None:
@@ -99,7 +124,8 @@ class Background:
         self._held = self._ended = False
         self._most: int | None = None
         self._done = self._wanted = 0
-        self._began = self._told = 0.0
+        self._began, self._pace = 0.0, Pace()
+        self._open = False  # a line was reported since nothing was wanted
         atexit.register(self.end)
 
     @property
@@ -126,7 +152,7 @@ class Background:
                 return False
             if not self._queue:
                 self._done = self._wanted = 0
-                self._began = self._told = time.monotonic()
+                self._began, self._open = time.monotonic(), False
             self._queue[kernel, types] = 0
             self._wanted += 1
             self._start()
@@ -211,7 +237,8 @@ class Background:
 
     def _manage(self) -> None:
         """Own the lock and the children while something is wanted."""
-        if self.report is not None:
+        if self.report is not None and self._pace.due():
+            self._open = True
             self.report(f"{self.progress()}; {self.note}")
         from stream.kernel.compiled import cache_folder  # the kernels have loaded it
 
@@ -351,15 +378,15 @@ class Background:
 
     def _tell(self) -> None:
         """One fewer is wanted."""
-        now, line = time.monotonic(), ""
+        line = ""
         with self._changed:
             self._changed.notify_all()
             progress = Progress(self._done, self._wanted)
-            seconds = now - self._began
-            if not self._queue and seconds >= LEAST_SECONDS:
+            seconds = time.monotonic() - self._began
+            if not self._queue and self._open and seconds >= LEAST_SECONDS:
                 line = f"kernels are compiled: {progress.done} in {seconds:.0f} s"
-            elif self._queue and now - self._told >= REPORT_SECONDS:
-                line, self._told = str(progress), now
+            elif self._queue and self._pace.due():
+                line, self._open = str(progress), True
         if not self.waits:
             self._quiet()
         if line and self.report is not None:

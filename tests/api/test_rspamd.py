@@ -68,6 +68,8 @@ def learned(path: Path, model: str) -> Iterator[Living]:
         early = ask(running, mail(0, spam=True)).json()
         assert early["action"] == "no action"
         assert list(early["symbols"]) == ["HEADWATER_UNSURE"]
+        added = early["milter"]["add_headers"]["X-Headwater"]["value"]
+        assert added.startswith("unsure score=0.500000")
         assert early["required_score"] > 36  # as long as nothing may be called spam
         for n in range(100):
             label = json.dumps({"id": str(n), "label": ("ham", "spam")[n % 2]}).encode()

@@ -115,7 +115,7 @@ def test_filter_learns_folders_and_speaks(service: Living, run: Run, tmp_path: P
     embedded = run("classify", "-e", "-p", *url, stdin=mail(2, spam=False))
     budget = service.status_feed.view.budget
 
-    assert (first[0], first[1]) == (2, b"unsure 0.000000\n")
+    assert (first[0], first[1]) == (2, b"unsure 0.500000\n")
     assert (code, out) == (
         0,
         b"sent: 40 as spam, 50 as ham; skipped: 1 unread (--unread takes them)\n",

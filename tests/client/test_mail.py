@@ -172,6 +172,17 @@ def test_verdict_is_the_decision(prediction: PredictionRecord, word: str) -> Non
     assert verdict_of(prediction).score == 0.75
 
 
+@pytest.mark.parametrize("shares", [[], [("spam", 1.0)], [("ham", 1.0)]])
+def test_score_of_one_label_is_even(shares: list[tuple[str, float]]) -> None:
+    """The probability of the only label is 1, whatever the mail says."""
+    early = made()
+    early.probabilities, early.prediction = shares, shares[0][0] if shares else None
+    verdict = verdict_of(early)
+
+    assert (verdict.word, verdict.score) == ("unsure", 0.5)
+    assert b"X-Headwater: unsure score=0.500000 model" in stamped(MAIL, verdict)
+
+
 def test_verdict_of_actions_that_are_no_labels_is_refused() -> None:
     """Nobody knows whether `bin` is spam."""
     with pytest.raises(ValueError, match="expected a decision that is a label"):

@@ -81,6 +81,37 @@ def stamped(step_ms: int, **more: Any) -> list[dict[str, Any]]:
     return [{**row, "ts": 1_700_000_000_000 + i * step_ms, **more} for i, row in enumerate(ROWS)]
 
 
+@pytest.mark.parametrize(
+    ("first", "step", "moment", "odd"),
+    [
+        (638_000_000_000_000_000, 600_000_000, "1990-03-21", True),  # .NET: since the year 1
+        (730_000_000, 60, "1993-02-18", True),  # a Mac: since 2001
+        (1_730_000_000, 60, "2024-10-27", False),
+    ],
+)
+def test_first_and_last_moment_of_a_time_are_shown(
+    capsys: pytest.CaptureFixture[str], first: int, step: int, moment: str, odd: bool
+) -> None:
+    """A count from another year is a time that nobody expects."""
+    rows = [{**row, "at": first + i * step} for i, row in enumerate(ROWS)]
+    init(write("people.jsonl", rows), label="spam", no_look=True)
+
+    shown = capsys.readouterr().out
+    assert f", from {moment}" in shown
+    assert ("count from another year, as ticks of .NET" in shown) == odd
+
+
+def test_answer_of_an_api_is_one_object_with_the_records_inside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was a record without the label, with the fields data and next."""
+    Path("page.json").write_text(json.dumps({"next": None, "data": ROWS}))
+
+    assert main(["init", "page.json", "--label", "spam"]) == 2
+    said = capsys.readouterr().err
+    assert "page.json is one object, whose field 'data' has a list of objects: write this" in said
+
+
 def test_time_of_the_records_is_taken_by_what_is_proposed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -88,10 +119,11 @@ def test_time_of_the_records_is_taken_by_what_is_proposed(
     init(write("people.jsonl", stamped(60_000)), label="spam")
 
     shown = capsys.readouterr().out
-    assert "time ts: every value is a time" in shown
+    assert "time ts: every value is a time in ms, from 2023-11-14 22:13:20 to 2023-11-" in shown
     at_once, at_a_rate = (line for line in shown.splitlines() if "headwater produce" in line)
     assert "--delay 50 --time-field ts " in at_once
     assert "--time-field" not in at_a_rate
+    assert at_a_rate.endswith("; records then have the present time, not that in ts")
     features = load(Path("people.toml")).features
     assert features is not None
     assert "ts" not in features

@@ -237,15 +237,21 @@ def test_ids_of_change_events_are_those_of_their_rows(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("schema", [False, True])
-def test_change_events_are_recognized_and_their_setting_named(
+def test_change_events_are_recognized_and_read_as_rows(
     capsys: pytest.CaptureFixture[str], schema: bool
 ) -> None:
     """Else a model learns from `op`, and each update is another prediction."""
     events = [{"op": "cu"[i % 2], "before": None, "after": x} for i, x in enumerate(SEEN)]
-    write([{"schema": {}, "payload": e} if schema else e for e in events], [])
+    labels = [{"op": "c", "after": {"id": x["id"], "label": i % 2}} for i, x in enumerate(SEEN)]
+    write([{"schema": {}, "payload": e} if schema else e for e in events], labels)
     init("payments", labels="refunds", transport=URL, name="events", no_look=True)
 
-    assert 'with [input] changes = ["c", "r"] their rows are' in capsys.readouterr().out
+    config, said = load(Path("events.toml")), capsys.readouterr().out
+    assert "change events of a table (c 20, u 20): the rows of the operations c and r are" in said
+    assert config.input.changes == ("c", "r")
+    assert config.input.tombstones == "skip"
+    assert set(config.features or ()) == {"amount"}
+    assert "label records have" not in said
 
 
 def test_topic_without_objects_says_what_it_has_instead(

@@ -188,6 +188,39 @@ def test_fields_that_the_service_does_not_use_are_said(
     ]
 
 
+def test_first_line_that_is_a_record_is_no_header(tmp_path: Path, url: str, capsys: Said) -> None:
+    """Whole numbers and words may be names; here none of them is a declared one."""
+    config, rows = tmp_path / "shop.toml", tmp_path / "rows.csv"
+    of = f'transport = "{url}"\nobservations = "obs"\n[features]\nx = "numeric"\ny = "binary"\n'
+    config.write_text(f'name = "shop"\n[input]\n{of}')
+    rows.write_text("5,a\n6,b\n")
+    how = ["produce", "obs", str(rows), "--config", str(config)]
+
+    assert main(how) == 2
+    assert capsys.readouterr().err == (
+        f"headwater: {rows}: none of the declared fields (x, y) is a column; the first line is "
+        "5, a: if it is a record, give the names by --columns a,b,c\n"
+    )
+    assert main([*how, "--columns", "x,what"]) == 0
+    assert [json.loads(r.value or b"")["x"] for r in stored(url, "obs")] == [5, 6]
+
+
+def test_records_that_would_be_dead_letters_are_counted(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """A record without any value that fits is none, also where bad values count as missing."""
+    config, rows = tmp_path / "shop.toml", tmp_path / "rows.csv"
+    of = f'transport = "{url}"\nobservations = "obs"\n[features]\nx = "numeric"\n'
+    config.write_text(f'name = "shop"\n[input]\n{of}[values]\non_bad_value = "missing"\n')
+    rows.write_text("x,id\n" + "".join(f"{i}.5,{i}\n" for i in range(40)) + "high,8\n" * 2)
+
+    assert main(["produce", "obs", str(rows), "--config", str(config)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "of the first 42 observations: 2 would be dead letters, the first: field 'x' expects a "
+        "number, got str"
+    ]
+
+
 def test_a_number_that_the_service_reads_from_text_is_said_to_be_used(
     tmp_path: Path, url: str, capsys: Said
 ) -> None:

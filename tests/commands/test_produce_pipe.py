@@ -20,6 +20,7 @@ from consumers.base.records import Outgoing, Partition, Record
 from consumers.cli import main
 from consumers.commands.envelopes import enveloped
 from consumers.commands.produce_pipe import unwrapped
+from consumers.files.formats.jsonl import OTHER
 from consumers.files.pipe import Pipe
 from consumers.transports import open_log
 from consumers.transports.memory.log import MemoryLog
@@ -75,7 +76,7 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Feeder]]:
     def feed(*pieces: bytes) -> Feeder:
         feeder = Feeder(pieces, writing)
         feeders.append(feeder)
-        monkeypatch.setattr("consumers.commands.produce.Pipe", lambda: Pipe(reading))
+        monkeypatch.setattr("consumers.commands.source.Pipe", lambda: Pipe(reading))
         monkeypatch.setattr(MemoryLog, "append", lambda _, records: feeder.append(records))
         return feeder
 
@@ -232,7 +233,7 @@ def test_other_format_in_a_pipe_gets_a_hint(fed, capsys: Said) -> None:
     fed(b"id;x\n1;2\n", b"")
 
     assert produce() == 2
-    assert capsys.readouterr().err.endswith("; or name another format, such as --format csv\n")
+    assert capsys.readouterr().err.endswith(OTHER + "\n")
 
 
 @pytest.mark.parametrize("bad", [b"3\n", b'3,"x"y\n'])
@@ -464,7 +465,7 @@ def test_records_without_an_id_are_numbered_after_those_of_the_topic(capsys, mon
     reading, writing = os.pipe()
     os.write(writing, b'{"x":1}\n{"x":2}\n')
     os.close(writing)
-    monkeypatch.setattr("consumers.commands.produce.Pipe", lambda: Pipe(reading))
+    monkeypatch.setattr("consumers.commands.source.Pipe", lambda: Pipe(reading))
 
     assert main(["produce", "t", "-", "--transport", url]) == 0
     os.close(reading)

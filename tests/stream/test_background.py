@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ import pytest
 from stream import MixedNB
 from stream.kernel import background, child, room
 from stream.kernel._kernels import first_not_below, logs_of, take_logs
-from stream.kernel.background import LOCK_FILE, most_children, weight
+from stream.kernel.background import LOCK_FILE, Pace, most_children, weight
 from stream.kernel.tiers import VARIABLE, Kernel
 from tests.both_ways import switched
 from tests.stream.test_kernel import SHARED, USER
@@ -429,6 +430,13 @@ background().wait()
 print(len(made), set(started))
 """
     assert said(package, program)[0] == ["1", "{True}"]
+
+
+def test_kernels_that_are_wanted_for_minutes_have_a_few_lines() -> None:
+    """One after the other, as on a busy machine: a newcomer counted 17 lines."""
+    pace = Pace(clock=count().__next__)
+
+    assert [second for second in range(600) if pace.due()] == [0, 10, 30, 70, 150, 310]
 
 
 def test_costliest_kernel_comes_first() -> None:

@@ -24,6 +24,7 @@ from consumers.files.cells import (
     Convert,
     guessed,
     guessed_name,
+    is_no_record,
     is_number,
     values_of,
 )
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "CsvReader"]
 
 SAMPLED_ROWS = 1000  # rows that decide whether a column is numeric
+COMPARED_ROWS = 200  # rows with which the first and the last one are compared
 AT_ONCE = 1000  # rows whose columns are converted at once
 ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
 
@@ -116,7 +118,7 @@ class CsvReader:
                     first += more
             except (ConfigError, csv.Error, UnicodeDecodeError) as error:
                 failed = error  # the rows before it are records
-            sample = first[:most]
+            sample = self._usual(first[:most], wanted, whole=len(first) < most)
             cells = [
                 [row[i] for row in sample if not _absent(row[i], absent[i])]
                 for i in range(len(header))
@@ -128,10 +130,32 @@ class CsvReader:
             self._decide(dict(zip(header, cells, strict=True)), wanted)
             converts = [self._convert(*each, wanted) for each in zip(header, cells, strict=True)]
             columns = list(zip(header, converts, absent, strict=True))
+            last: list[str] = []
             for some in chain([first] if first else [], filled):
                 yield _records(some, columns)
+                last = some[-1]
             if failed is not None:
                 raise failed
+            if len(first) >= most and is_no_record(last, sample[:COMPARED_ROWS]):
+                wanted.say(self._no_record("the last line", last))
+
+    def _usual(self, rows: list[list[str]], wanted: Wanted, *, whole: bool) -> list[list[str]]:
+        """The rows that decide the kinds of the columns: without a first one, and if these are all
+        rows of the file, a last one, that looks like no record. That is reported."""
+        if rows and is_no_record(rows[0], rows[1:COMPARED_ROWS]):
+            wanted.say(self._no_record("the first line after the header", rows[0]))
+            rows = rows[1:]
+        if whole and rows and is_no_record(rows[-1], rows[:-1][:COMPARED_ROWS]):
+            wanted.say(self._no_record("the last line", rows[-1]))
+            rows = rows[:-1]
+        return rows
+
+    def _no_record(self, which: str, row: Sequence[str]) -> str:
+        """The line about a row that is read as a record and may be none."""
+        return (
+            f"{self._file}: {which} looks like no record ({shortened(', '.join(row))}): it is read "
+            "as one; remove it if it is a sum, a count or a line of units"
+        )
 
     def _most_sampled(self) -> int:
         """How many rows decide the kinds; of a pipe at most those that have arrived."""
@@ -232,6 +256,13 @@ class CsvReader:
         if not header[0] and any(header) and ROW_NAMES not in header:
             header[0] = ROW_NAMES
         header = self._numbered(header, wanted)
+        if wanted.declared and wanted.declared.isdisjoint(header):
+            shown = shortened(", ".join(filter(None, header)))
+            named = shortened(", ".join(sorted(wanted.declared)))
+            raise ConfigError(
+                f"{self._file}: none of the declared fields ({named}) is a column; the first line "
+                f"is {shown}: if it is a record, give the names by --columns a,b,c"
+            )
         for name, kind in wanted.types.items():
             if name not in header:
                 shown = shortened(", ".join(header))

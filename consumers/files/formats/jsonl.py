@@ -12,6 +12,11 @@ from consumers.files.format import Assumption, Format, Options, Record, Wanted
 
 __all__ = ["FORMAT", "JsonlReader"]
 
+OTHER = (
+    "; or name another format, such as --format csv, with --columns A,B if no line has the names "
+    "of the columns"
+)
+
 
 class JsonlReader:
     """Reads JSON lines."""
@@ -37,7 +42,7 @@ class JsonlReader:
         """One record a line."""
         guessed = self._file.live and self._options.format is None
         for number, line in self._numbered():
-            also = "; or name another format, such as --format csv" if guessed else ""
+            also = OTHER if guessed else ""
             guessed = False  # a line was JSON, so the others should be
             yield decode(self._file, number, line, self.what + also)
 

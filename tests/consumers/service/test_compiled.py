@@ -136,7 +136,7 @@ def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
     assert said == ["compiling"]
 
 
-def test_compilation_that_takes_long_says_so_every_10_seconds() -> None:
+def test_compilation_that_takes_long_says_so_less_and_less_often() -> None:
     """By the time that kernels take, also those that another one calls; work in between is not."""
     said: list[str] = []
     now = 0.0
@@ -160,6 +160,10 @@ def test_compilation_that_takes_long_says_so_every_10_seconds() -> None:
         kernel(1.0, calls=[25.0, 1.0])
 
     assert said[2:] == ["still compiling kernels: 39 s"]
+    for _ in range(150):
+        with _told(listener):
+            kernel(1.0)
+    assert said[3:] == ["still compiling kernels: 60 s", "still compiling kernels: 120 s"]
 
 
 def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:
