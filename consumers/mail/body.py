@@ -131,11 +131,12 @@ class Body:
             self._offered.clear()
 
     def _hide(self) -> None:
-        """Hide plain texts that are offered beside HTML, and of which it has not half the words."""
+        """Hide plain texts that are offered beside HTML, and of which it has not a quarter of the
+        words."""
         for plain, page in self._instead.items():
             text = self._texts[plain]
             words = _words_of(text)
-            if 2 * len(words & _words_of(self._texts[page])) < len(words):
+            if 4 * len(words & _words_of(self._texts[page])) < len(words):
                 self.hidden.append(text)
                 self.odd.append("alternative_differs")
                 self._texts[plain] = ""

@@ -437,11 +437,12 @@ def test_text_instead_of_which_another_is_shown_is_hidden() -> None:
     [
         (b"Cheap PILLS, now: http://a.example/d?e=f&g=h&i=j", b"<p><b>cheap</b> pills<p>now"),
         (b"cheap pills", b"<img src=a.png>"),
+        (b"Your program shows no pages. It is about cheap pills.", b"<p>cheap pills<p>your order"),
         (b"cheap pills", b"<p hidden>cheap pills"),
     ],
 )
 def test_text_that_says_the_same_or_is_all_there_is_is_shown(plain: bytes, page: bytes) -> None:
-    """Links are written out in plain texts."""
+    """Links are written out in plain texts, and newsletters say there that they are pages."""
     made = alternatives(plain, page)
 
     assert {"cheap", "pills"} <= set(made["text"].lower().replace(",", "").split())
