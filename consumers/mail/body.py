@@ -131,11 +131,12 @@ class Body:
             self._offered.clear()
 
     def _hide(self) -> None:
-        """Hide plain texts that are offered beside HTML, and of which it has not half the words."""
+        """Hide plain texts that are offered beside HTML, and of which it has not a quarter of the
+        words."""
         for plain, page in self._instead.items():
             text = self._texts[plain]
             words = _words_of(text)
-            if 2 * len(words & _words_of(self._texts[page])) < len(words):
+            if 4 * len(words & _words_of(self._texts[page])) < len(words):
                 self.hidden.append(text)
                 self.odd.append("alternative_differs")
                 self._texts[plain] = ""
@@ -175,7 +176,8 @@ class Body:
         elif part.type in _CALENDARS:
             self._texts.append("\n".join(_shown_of(text)))
         else:
-            self._texts.append((text.replace("\r\n", "\n") if "\r" in text else text).strip())
+            text = text.replace("\r\n", "\n") if "\r" in text else text
+            self._texts.append((_joined(text) if _is_joined(part) else text).strip())
 
     def _opened(self, content: bytes) -> bytes:
         """A text without the files that are uuencoded in it."""
@@ -237,6 +239,36 @@ class Body:
 def _is_page(part: MailPart) -> bool:
     """Whether a part is HTML, by its type or its name."""
     return part.type in _PAGES or _suffix_of(part.filename) in _PAGE_SUFFIXES
+
+
+def _is_joined(part: MailPart) -> bool:
+    """Whether the lines of a text are cut at any character, and not only at spaces (RFC 3676)."""
+    value = part.header("content-type")
+    return "elsp" in value.lower() and (
+        (parameter(value, "delsp") or "").strip().lower() == "yes"
+        and (parameter(value, "format") or "").strip().lower() == "flowed"
+    )
+
+
+def _joined(text: str) -> str:
+    """The lines of `_is_joined` as they were before they were cut.
+
+    Examples
+    --------
+    >>> _joined("> via \\n> gra\\nbest\\n-- \\nJo")
+    '> viagra\\nbest\\n-- \\nJo'
+    """
+    out: list[str] = []
+    before = -1  # how often the line before is quoted, if it continues
+    for line in text.split("\n"):
+        bare = line.lstrip(">")
+        quoted, bare = len(line) - len(bare), bare.removeprefix(" ")
+        signature = bare == "-- "
+        if quoted != before or signature:
+            out.append("\n" + ">" * quoted + " " * (quoted > 0))
+        before = quoted if bare.endswith(" ") and not signature else -1
+        out.append(bare[:-1] if before >= 0 else bare)
+    return "".join(out).removeprefix("\n")
 
 
 def _words_of(text: str) -> set[str]:

@@ -14,7 +14,7 @@ from stream.data.schema import Kind
 
 __all__ = ["FAULTS", "FIELDS", "MODULES", "RULES", "versions"]
 
-RULES = 4  # the version of the rules that make these fields
+RULES = 6  # the version of the rules that make these fields
 FIELDS: Mapping[str, Kind] = {
     "subject": "text",
     "text": "text",

@@ -122,8 +122,9 @@ class SpamScorer(ShowsEvidence):
     0.02 of it: wrong labels move little. Where s of the newest labels contradicted the evidence
     (0.98 of the sum is left at each record), and u is what is usual (0.998), with d = s - 1.5 - 2 u
     > 0 all labels teach 1 / (1 + 2 d) of that. A record whose other labels have a probability p
-    below 1e-7 says again what is known, and weighs p / 1e-7, at least 0.02 of it. A class
-    with n records teaches at least 5 / (5 + n).
+    below 1e-7, and of whose features a share q below 0.05 is new to its class, says again what is
+    known: it weighs the larger of p / 1e-7 and q / 0.05, at least 0.02 of it. A class with n
+    records teaches at least 5 / (5 + n).
     `correct_rows` takes back the steps of one of the newest 4,096 records, and then learns the
     other label in its place.
 

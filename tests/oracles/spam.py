@@ -149,7 +149,9 @@ class SlowSpamScorer:
         columns = self.columns(classes)
         least = 5.0 / (5.0 + self.weight_of(SLOW, y))
         others = fsum(p for c, p in even.items() if c != y)
-        w *= max(min(others / 1e-7, 1.0), 0.02, least)
+        known = set[Feature]().union(*(has for has, label, _ in self.learned if label == y))
+        new = len(found - known) / max(len(found), 1)
+        w *= max(min(max(others / 1e-7, new / 0.05), 1.0), 0.02, least)
         contradicts = 1.0 - min(even[y] / 0.1, 1.0)
         calm = 1.0 / (1.0 + 2.0 * max(self.surprise[0] - 1.5 - 0.2 * self.surprise[1], 0.0))
         part, of_bias = (

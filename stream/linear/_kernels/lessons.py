@@ -33,10 +33,10 @@ DECAY = (0.002, 0.01)  # of a weight in each memory, at each record with its fea
 # A label with a probability below this teaches less, down to LEAST_TAUGHT of what it says: either
 # it is wrong, or more like it will come.
 SURE, SURE_OF_BIAS, LEAST_TAUGHT = 0.01, 0.1, 0.02
-# A record whose other labels have a smaller probability than this weighs less, likewise: it says
-# again what is known. Else a mail that comes a thousand times makes all other words of its class
-# rare.
-CERTAIN = 1e-7
+# A record whose other labels have a smaller probability than CERTAIN, and of whose features a
+# smaller share than REPEATED is new to its class, weighs less, likewise: it says again what is
+# known. Else a mail that comes a thousand times makes all other words of its class rare.
+CERTAIN, REPEATED = 1e-7, 0.05
 # A label contradicts as far as its probability is below SURE_OF_BIAS. A burst is more than SOME of
 # the newest labels and TWICE as many as usual. Then all labels teach less; else each wrong label
 # would help the next one.
@@ -67,13 +67,24 @@ def taught(p: float, sure: float, calm: float, least: float) -> float:
 
 
 @inlined
-def news(p: Any, y: int, known: int, least: float) -> float:
-    """What is left of the weight of a record of class y, of p float64 (C,) by the evidence."""
+def news(p: Any, y: int, known: int, new: float, least: float) -> float:
+    """What is left of the weight of a record of class y, of p float64 (C,) by the evidence, of
+    whose features the share `new` was in no record of the class."""
     others = 0.0
     for c in range(known):
         if c != y:
             others += p[c]
-    return max(max(min(others / CERTAIN, 1.0), LEAST_TAUGHT), least)
+    left = min(max(others / CERTAIN, new / REPEATED), 1.0)
+    return max(max(left, LEAST_TAUGHT), least)
+
+
+@kernel
+def unseen(counts: Any, n: int) -> Any:
+    """How many features of counts[:n] float32, of a class in the slow memory, were in no record."""
+    new = int64(0)
+    for i in range(n):
+        new += counts[uint64(i)] == float32(0.0)
+    return new
 
 
 @inlined
@@ -216,7 +227,8 @@ def learn(
     first, classes, seen = start[r * views], s.totals.shape[1], found[found.shape[0] - 1]
     n, own_count = start[r * views + views] - first, s.totals[SLOW, y] / s.unit[SLOW]
     least, calm = FEW / (FEW + own_count), 1.0 if again else calmness(s.surprise)
-    w *= news(p[1], y, known, least)
+    new = true_divide(float64(unseen(found[y], n)), float64(max(n, 1)))
+    w *= news(p[1], y, known, new, least)
     part, of_bias = (taught(p[1, y], SURE, calm, least), taught(p[1, y], SURE_OF_BIAS, calm, least))
     learn_sum(y, part * w, z, p[0], start, r, s, slot)
     if not again:

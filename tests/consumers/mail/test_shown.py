@@ -16,6 +16,7 @@ SPAM = "cheap pills, buy now at http://evil.example/x"
 RUSSIAN = "Быстрые деньги без проверок, кредит наличными сегодня"
 PLAIN = b"Content-Type: text/plain; charset=utf-8\n"
 HTML = b"Content-Type: text/html; charset=utf-8\n\n"
+FLOWED = b"Content-Type: text/plain; charset=utf-8; format=flowed"
 MULTI = b"Content-Type: multipart/mixed; boundary=b\n\n"
 
 
@@ -67,6 +68,11 @@ def uuencoded(value: bytes, name: str) -> bytes:
     return b"begin 644 %s\n%s`\nend\n" % (name.encode(), b"".join(lines))
 
 
+def cut(text: bytes) -> bytes:
+    """In lines of five characters, as format=flowed with DelSp has them."""
+    return b" \r\n".join(b" " + text[at : at + 5] for at in range(0, len(text), 5))
+
+
 def written(shown: str) -> dict[str, bytes]:
     """A text in many ways, without the headers above."""
     text = shown.encode()
@@ -105,6 +111,7 @@ def written(shown: str) -> dict[str, bytes]:
         "signed": opaque(PLAIN + b"\r\n" + text),
         "signed in pieces": opaque(PLAIN + b"\r\n" + text, chunked=True),
         "signed twice": opaque(opaque(PLAIN + b"\n" + text)),
+        "lines cut within words": FLOWED + b"; delsp=yes\n\n" + cut(text),
         "a digest": b"Content-Type: multipart/digest; boundary=b\n\n--b\n\nX: y\n\n" + text,
         "boundary in the other case of a header": MULTI.lower() + b"--b\n\n" + text,
         "carriage returns": (MULTI + b"--b\n\n" + text + b"\n--b--\n").replace(b"\n", b"\r"),
@@ -121,6 +128,16 @@ def test_each_way_of_writing_gives_the_words_and_the_link(how: str) -> None:
     assert set(SPAM.split()) <= set(made["text"].split())
     assert "evil.example/x evil_example" in made["links"]
     assert not made["hidden"]
+
+
+@pytest.mark.parametrize("parameters", [b"; DelSp=Yes", b"; delsp=no", b""])
+def test_only_lines_cut_within_words_are_joined(parameters: bytes) -> None:
+    """Not those of another depth of quotes, and not before the dashes of a signature."""
+    text = "via \n gra\n> free \n>> money\nbest \n-- \nJo"
+    made = mail_document(FLOWED + parameters + b"\n\n" + text.encode())
+
+    joined = "viagra\n> free\n>> money\nbest\n-- \nJo"
+    assert made["text"] == (joined if b"Yes" in parameters else text)
 
 
 @pytest.mark.parametrize("how", WRITTEN)
@@ -420,11 +437,12 @@ def test_text_instead_of_which_another_is_shown_is_hidden() -> None:
     [
         (b"Cheap PILLS, now: http://a.example/d?e=f&g=h&i=j", b"<p><b>cheap</b> pills<p>now"),
         (b"cheap pills", b"<img src=a.png>"),
+        (b"Your program shows no pages. It is about cheap pills.", b"<p>cheap pills<p>your order"),
         (b"cheap pills", b"<p hidden>cheap pills"),
     ],
 )
 def test_text_that_says_the_same_or_is_all_there_is_is_shown(plain: bytes, page: bytes) -> None:
-    """Links are written out in plain texts."""
+    """Links are written out in plain texts, and newsletters say there that they are pages."""
     made = alternatives(plain, page)
 
     assert {"cheap", "pills"} <= set(made["text"].lower().replace(",", "").split())
