@@ -261,8 +261,11 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
         if against is None:
             table.add_row(f"{row['name']} (champion)", *cells)
             continue
-        cells += [f"{against['won']:,}", f"{against['lost']:,}", f"{against['e_value']:.3g}"]
-        if against["difference"] is not None:
+        evidence = "undecided" if against["undecided"] else f"{against['e_value']:.3g}"
+        cells += [f"{against['won']:,}", f"{against['lost']:,}", evidence]
+        if against["difference"] is not None and against["undecided"]:
+            cells += [f"{against['difference']:+.4f}", against["undecided"]]
+        elif against["difference"] is not None:
             lower, upper = against["lower"], against["upper"]
             cells += [f"{against['difference']:+.4f}", f"{lower:+.4f} … {upper:+.4f}"]
         table.add_row(row["name"], *cells)

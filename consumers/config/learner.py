@@ -345,8 +345,8 @@ class PromotionConfig(Section):
     rule: Literal["off", "e_value"] = Field(
         default="off",
         description="`e_value`: a challenger is promoted at the record at which the "
-        "evidence that it is right more often reaches `threshold`. Default `off`: people "
-        "choose the champion, by `headwater promote`.",
+        "evidence that it is right more often reaches `threshold`, and never while it is "
+        "undecided. Default `off`: people choose the champion, by `headwater promote`.",
     )
     threshold: float = Field(
         default=20.0,

@@ -101,17 +101,21 @@ def differences(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
         for i, name in enumerate(names[1:], 1):
             compared = [(p.observations, p.challengers[name][1]) for p in points]
             found = [(x, v) for x, v in compared if v.difference is not None]
-            xs = [x for x, _ in found]
+            sure = [(x, v) for x, v in found if not v.undecided]
             axes.fill_between(
-                xs, [v.lower for _, v in found], [v.upper for _, v in found],
+                [x for x, _ in sure], [v.lower for _, v in sure], [v.upper for _, v in sure],
                 color=_colour(i), alpha=0.15, linewidth=0,
             )  # fmt: skip
             _line(axes, points, name, i, _of(name, lambda scored: scored[1].difference))
         axes.axhline(0.0, color=INK, linewidth=0.8)
         last = [point for p in points[-1:] for point in p.challengers.values()]
-        most = max(
-            (abs(b) for _, v in last for b in (v.lower, v.upper) if b is not None), default=1
-        )
+        ends = [
+            abs(b)
+            for _, v in last
+            for b in ((v.difference,) if v.undecided else (v.lower, v.upper))
+            if b  # an axis has a length
+        ]
+        most = max(ends, default=1)
         axes.set_ylim(-2.5 * most, 2.5 * most)
         axes.set_ylabel("Brier score saved, and 95 %")
         plot.plain(axes)

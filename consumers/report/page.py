@@ -193,16 +193,22 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) 
             rows.append([*row, "champion", "", "", ""])
             continue
         saved = "–"
-        if against["difference"] is not None:
+        if against["difference"] is not None and against["undecided"]:
+            saved = f"{against['difference']:+.4f}"
+        elif against["difference"] is not None:
             bounds = f"{against['lower']:+.4f} … {against['upper']:+.4f}"
             saved = f"{against['difference']:+.4f} ({bounds})"
         counts = [f"{against['won']:,}", f"{against['lost']:,}"]
-        rows.append([*row, *counts, f"{against['e_value']:.3g}", saved])
+        evidence = f"{against['e_value']:.3g}"
+        if against["undecided"]:
+            evidence = f"undecided: {against['undecided']}"
+        rows.append([*row, *counts, evidence, saved])
     head = ("model", "type", "accuracy", "log loss", "won", "lost", "e-value", "Brier saved (95 %)")
     note = (
         "Won and lost count the records on which only the challenger, or only the champion, was "
         "right. If the challenger is no better, at most one in twenty such comparisons reaches an "
-        "e-value of 20, however often you check. The interval is valid at all times."
+        "e-value of 20, however often you check. The interval is valid at all times. "
+        "Undecided: the records so far do not show whether wins are more than a run of them."
     )
     section = _section("Models compared", note, _table("Models", head, rows))
     if len(names) == 1:

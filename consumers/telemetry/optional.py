@@ -84,8 +84,16 @@ CHALLENGER_METRICS = (
         "headwater_challenger_e_value",
         "gauge",
         ("shard", "model"),
-        "Evidence that a challenger is right more often than the champion; 1: no evidence.",
+        "Evidence that a challenger is right more often than the champion; 1: no evidence, or "
+        "undecided.",
         _of_each(lambda one: [((), one.comparison.e_value)]),
+    ),
+    MetricSpec(
+        "headwater_challenger_undecided",
+        "gauge",
+        ("shard", "model"),
+        "1 while the records so far cannot show whether a challenger is better, else 0.",
+        _of_each(lambda one: [((), int(bool(one.comparison.undecided)))]),
     ),
     MetricSpec(
         "headwater_challenger_brier_difference",

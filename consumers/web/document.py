@@ -159,7 +159,8 @@ class ContenderStatus(Struct, frozen=True):
     """The champion, or a challenger with its comparison to the champion.
 
     `won` counts the records on which it was right and the champion was wrong. `e_value` is the
-    evidence that it is right more often. `difference` is the champion's Brier score minus its own.
+    evidence that it is right more often; `undecided` is the reason why it is not known yet.
+    `difference` is the champion's Brier score minus its own.
     """
 
     name: str
@@ -170,6 +171,7 @@ class ContenderStatus(Struct, frozen=True):
     champion: bool = False
     won: int | None = None
     lost: int | None = None
+    undecided: str = ""
     e_value: float | None = None
     difference: float | None = None
     lower: float | None = None

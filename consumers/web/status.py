@@ -526,6 +526,7 @@ def _challenger(view: ChallengerView) -> ContenderStatus:
         False,
         compared.won,
         compared.lost,
+        compared.undecided,
         min(compared.e_value, LARGEST),
         short(compared.difference),
         short(compared.lower),

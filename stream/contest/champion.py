@@ -269,9 +269,10 @@ class ChampionChallenger:
             stop = asked.answered.size
             if due:
                 stop = int(np.searchsorted(asked.answered, due[0], side="right"))
-            end, winner = self._first(answers, start, stop)
+            end, winner = self._first(asked, answers, start, stop)
             for name, comparison in self._comparisons.items():
-                comparison.advance(*_pair(answers, self.champion, name), start, end)
+                pair = _pair(answers, self.champion, name)
+                comparison.advance(*pair, start, end, true=asked.true)
             self._lately.advance(lately, start, end)
             if winner is not None:
                 turns.append((int(asked.answered[end - 1]), *self._turn(winner)))
@@ -292,14 +293,15 @@ class ChampionChallenger:
         return winner, e_value
 
     def _first(
-        self, answers: dict[str, ShadowPredictions], start: int, stop: int
+        self, asked: ShadowSteps, answers: dict[str, ShadowPredictions], start: int, stop: int
     ) -> tuple[int, str | None]:
         """The first step at which a challenger reaches the threshold, and its name."""
         winner = None
         needed = self.threshold * len(self._comparisons)
         for name, comparison in self._comparisons.items() if isfinite(needed) else ():
             trial = comparison.copy()
-            at = trial.advance(*_pair(answers, self.champion, name), start, stop, needed)
+            pair = _pair(answers, self.champion, name)
+            at = trial.advance(*pair, start, stop, needed, true=asked.true)
             if at is not None and (winner is None or at + 1 < stop):
                 stop, winner = at + 1, name
         return stop, winner

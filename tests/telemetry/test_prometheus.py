@@ -317,6 +317,7 @@ def test_challenger_has_its_scores_and_how_it_stands_against_the_champion() -> N
     assert shown("accuracy_ratio", window="all") == 0.9
     assert (shown("champion"), registry.get_sample_value("headwater_champion", OF)) == (0, 1)
     assert shown("challenger_e_value") == 1.6
+    assert shown("challenger_undecided") == 0
     bounds = [shown("challenger_brier_difference", bound=b) for b in ("lower", "mean", "upper")]
     assert bounds == [-0.3, 0.02, 0.34]
     assert shown("challenger_discordant_total", right="challenger") == 3
@@ -331,7 +332,7 @@ def test_challenger_has_its_scores_and_how_it_stands_against_the_champion() -> N
 
 def test_challenger_without_a_comparison_yet_has_no_series_of_it() -> None:
     """Nothing is known of the difference before the first record."""
-    fresh = ComparisonView(0, 0, 0, 1.0, None, None, None)
+    fresh = ComparisonView(0, 0, 0, "", 1.0, None, None, None)
     _, registry = telemetry(view(challengers=[challenger(comparison=fresh)]))
 
     assert series(registry, "headwater_challenger_brier_difference") == []

@@ -87,7 +87,7 @@ def challenger(model: str = "tree", **changed: Any) -> ChallengerView:
         "learned": 12,
         "skipped": {"refused": 1, "uncorrected": 0},
         "quality": quality(accuracy=0.9),
-        "comparison": ComparisonView(14, 3, 1, 1.6, 0.02, -0.3, 0.34),
+        "comparison": ComparisonView(14, 3, 1, "", 1.6, 0.02, -0.3, 0.34),
     }
     return ChallengerView(**(given | changed))
 

@@ -264,7 +264,7 @@ def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_erro
 
 def test_challengers_stand_beside_the_champion() -> None:
     """It first, without a comparison; nobody where it has none."""
-    compared = ComparisonView(100, 9, 4, float("inf"), 0.012, -0.001, 0.02)
+    compared = ComparisonView(100, 9, 4, "", float("inf"), 0.012, -0.001, 0.02)
     joint = ChallengerView("joint", "GaussianBayes", 50, {}, quality(), compared)
     champion, other = document(status_feed(challengers=(joint,))).shard.contenders
 

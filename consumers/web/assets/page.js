@@ -381,8 +381,8 @@
         name(`${c.name === c.type ? c.name : `${c.name}, ${c.type}`}${c.champion ? " (champion)" : ""}`),
         right(percent(c.accuracy)), right(decimal(c.log_loss)), right(number(c.learned)),
         right(c.champion ? "" : number(c.won)), right(c.champion ? "" : number(c.lost)),
-        right(c.champion ? "" : evidence(c.e_value)),
-        right(c.champion ? "" : `${signed(c.difference, 4)} (${signed(c.lower, 4)} to ${signed(c.upper, 4)})`),
+        right(c.champion ? "" : c.undecided ? `undecided: ${c.undecided}` : evidence(c.e_value)),
+        right(c.champion ? "" : c.undecided ? signed(c.difference, 4) : `${signed(c.difference, 4)} (${signed(c.lower, 4)} to ${signed(c.upper, 4)})`),
       ]),
     );
   }

@@ -78,6 +78,11 @@ class RecentScores:
 
 
 LEVEL = 0.05
+UNDECIDED = {
+    kernels.FEW: "too few records are compared",
+    kernels.SAME: "the label has changed too rarely",
+    kernels.RUNS: "wins come in runs that are too long for so few records",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,9 @@ class ComparisonView:
         Number of records on which both predicted a class.
     won, lost
         Number of these on which only the challenger was right, and only the champion.
+    undecided
+        Why there is no evidence yet; empty if there is. The e-value is then at most 1, and the
+        bounds are -2 and 2.
     e_value
         Evidence that the challenger is right more often. 1 means no evidence. If it is not right
         more often, the e-value reaches 20 in at most one of twenty streams, however often it is
@@ -98,13 +106,14 @@ class ComparisonView:
         Mean of the champion's Brier score minus the challenger's. Above 0 the challenger is better.
         None before the first record.
     lower, upper
-        Bounds of the mean of the expected differences, each given the past. They hold at all times
-        simultaneously with probability 95 %.
+        Bounds of the mean of the expected differences. They hold at all times simultaneously with
+        probability 95 %.
     """
 
     compared: int
     won: int
     lost: int
+    undecided: str
     e_value: float
     difference: float | None
     lower: float | None
@@ -118,41 +127,72 @@ class Comparison:
     ----------
     e_value : float
         See `ComparisonView`.
+    undecided : str
+        See `ComparisonView`.
+    RECORDS, CHANGES : int
+        Of the class: how many records must be compared, and how often the label must have changed,
+        before anything is claimed.
 
     Notes
     -----
-    **Right more often.** Records on which both or neither are right are ignored. Of the others, the
-    challenger wins w and loses l. If it wins each such record with probability at most 1/2, given
-    the past, then
+    Labels that come in runs, and labels that come late, make wins come in runs too: of two models
+    that each know one class only, the one whose class is in a run wins all of it. Such wins are
+    not independent, so the evidence of single records is too large. It is right for blocks that
+    are longer than the runs. How long they are is not known, so the evidence is the least of all
+    *scales*: blocks of 1, 2, 4, … compared records, up to those of which 32 are complete.
 
-        E = 2ⁿ⁺¹ ∫ pʷ (1-p)ˡ dp over [1/2, 1],  n = w + l,
-
-    the likelihood ratio of a Bernoulli p, uniform on [1/2, 1], against 1/2, is a supermartingale.
-    By Ville's inequality it ever reaches x with probability at most 1/x. This is the one-sided
-    beta-binomial mixture of Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
-    nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021.
+    **Right more often.** Let v be the records of a block that the challenger wins, minus those that
+    it loses. If v is symmetric about 0 given the blocks before, or smaller, then the product of
+    1 + v / (c + |v|) over the blocks is a supermartingale for any c, because a bet that is odd in v
+    has the mean 0. The e-value of a scale is the mean of these products over 16 values of c. By
+    Ville's inequality it ever reaches x with probability at most 1 / x. The smallest of all scales
+    does so too if the assumption is true for one of them. For single records the assumption is that
+    the challenger wins a record on which they differ with probability at most 1/2, given the past.
 
     **By how much.** Let d be the differences of the Brier scores, each in [-2, 2]. The mean of
     their expectations, each given the past, is in the interval at all times with probability 1 -
     `LEVEL`, even if they drift. This is the empirical Bernstein confidence sequence (Howard et al.,
-    Theorem 4), applied to two forecasters as in Choe and Ramdas, "Comparing sequential
-    forecasters", Operations Research 72(4), 2024, with a mixture over fixed rates.
+    "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49(2),
+    2021, Theorem 4), applied to two forecasters as in Choe and Ramdas, "Comparing sequential
+    forecasters", Operations Research 72(4), 2024, with a mixture over fixed rates. The interval is
+    made as wide as those of the three largest scales, which are the self-normalized ones of sums of
+    symmetric values (de la Peña, "A general class of exponential inequalities for martingales and
+    ratios", Annals of Probability 27(1), 1999).
 
-    O(1) for each record and O(1) memory. A view costs O(√n) if both are about equally good.
+    **Undecided.** Nothing is claimed before 1,000 records are compared and the label has changed
+    32 times, because one run may be longer than all blocks. Nothing is claimed while neighbouring
+    blocks of the three largest scales are correlated: then runs are longer than blocks.
+
+    O(1) for each record and O(1) memory.
 
     Examples
     --------
     >>> import numpy as np
     >>> comparison = Comparison()
-    >>> right, wrong = np.ones(6, dtype=np.int8), np.zeros(6, dtype=np.int8)
-    >>> comparison.advance(wrong, right, np.full(6, 0.5), np.full(6, 0.1))
-    >>> comparison.view().won, round(comparison.e_value, 2)
-    (6, 18.14)
+    >>> right = np.arange(1200) % 5 > 0
+    >>> label, zeros = np.arange(1200) % 2, np.zeros(1200)
+    >>> one, other = (~right).astype(np.int8), right.astype(np.int8)
+    >>> comparison.advance(one, other, zeros, zeros, true=label, stop=900)
+    >>> comparison.undecided, comparison.e_value
+    ('too few records are compared', 1.0)
+    >>> comparison.advance(one, other, zeros, zeros, true=label, start=900)
+    >>> comparison.undecided, comparison.e_value > 1e6
+    ('', True)
     """
 
+    RECORDS = 1000
+    CHANGES = 32
+
     def __init__(self) -> None:
-        self._counts = np.zeros(4, dtype=np.int64)
-        self._sums = np.array([1.0, 0.0, 0.0])
+        scales = kernels.SCALES
+        self._arrays: dict[str, NDArray[Any]] = {
+            "counts": np.array([0, 0, 0, 0, -1]),
+            "sums": np.zeros(2),
+            "wealth": np.full((scales, kernels.BETS), 1.0 / kernels.BETS),
+            "e_values": np.ones(scales),
+            "parts": np.zeros((scales, 2)),
+            "blocks": np.zeros((scales, 2, 6)),
+        }
 
     def advance(
         self,
@@ -163,6 +203,8 @@ class Comparison:
         start: int = 0,
         stop: int | None = None,
         threshold: float = inf,
+        *,
+        true: NDArray[np.int64] | None = None,
     ) -> int | None:
         """Add scored records in order, up to the first after which the e-value reaches a threshold.
 
@@ -176,6 +218,8 @@ class Comparison:
             The range of records. None: to the end.
         threshold
             The e-value that suffices, above 1.
+        true
+            int64, (k,): class codes. None: whether the champion was right stands for the label.
 
         Returns
         -------
@@ -183,40 +227,47 @@ class Comparison:
             The index of that record; None if all were added.
         """
         end = len(champion) if stop is None else stop
-        counts, sums = self._counts, self._sums
-        given = (champion, challenger, lost, spared, start, end, float(threshold))
-        at = int(kernels.advance(*given, counts, sums))
+        codes = champion.astype(np.int64) if true is None else true
+        given = (champion, challenger, codes, lost, spared, start, end)
+        needed = (float(threshold), self.RECORDS, self.CHANGES)
+        at = int(kernels.advance(*given, *needed, *self._arrays.values()))
         return None if at < 0 else at
 
     @property
+    def undecided(self) -> str:
+        of = (self._arrays["counts"], self._arrays["blocks"])
+        return UNDECIDED.get(int(kernels.undecided(self.RECORDS, self.CHANGES, *of)), "")
+
+    @property
     def e_value(self) -> float:
-        won, lost, power = self._counts[1:].tolist()
-        return float(kernels.evidence(won, lost, float(self._sums[0]), power))
+        a = self._arrays
+        found = float(kernels.evidence(a["counts"], a["e_values"]))
+        return min(found, 1.0) if self.undecided else found
 
     def copy(self) -> Comparison:
         """A copy of the comparison."""
         other = Comparison()
-        other._counts, other._sums = self._counts.copy(), self._sums.copy()
+        other._arrays = {name: array.copy() for name, array in self._arrays.items()}
         return other
 
     def bits(self) -> bytes:
         """The bytes of the whole state."""
-        return self._counts.tobytes() + self._sums.tobytes()
+        return b"".join(array.tobytes() for array in self._arrays.values())
 
     def view(self) -> ComparisonView:
         """A frozen copy."""
-        compared, won, lost, _ = self._counts.tolist()
+        a, undecided, e_value = self._arrays, self.undecided, self.e_value
+        compared, won, lost, *_ = a["counts"].tolist()
         if not compared:
-            return ComparisonView(0, won, lost, self.e_value, None, None, None)
-        mean = float(self._sums[1]) / compared
-        off = float(kernels.radius(float(self._sums[2]), LEVEL)) / compared
-        lower, upper = max(mean - off, -2.0), min(mean + off, 2.0)
-        return ComparisonView(compared, won, lost, self.e_value, mean, lower, upper)
+            return ComparisonView(0, won, lost, undecided, e_value, None, None, None)
+        mean, bounds = float(a["sums"][0]) / compared, np.array([-2.0, 2.0])
+        if not undecided:
+            kernels.bounds(a["counts"], a["sums"], a["blocks"], LEVEL, bounds)
+        return ComparisonView(compared, won, lost, undecided, e_value, mean, *bounds.tolist())
 
     def to_state(self) -> State:
         """A copy of the whole state."""
-        arrays: dict[str, NDArray[Any]] = {"counts": self._counts, "sums": self._sums}
-        return State({}, arrays).copy()
+        return State({}, dict(self._arrays)).copy()
 
     def load_state(self, state: State) -> None:
         """Load what `to_state` saved.
@@ -226,8 +277,12 @@ class Comparison:
         StateError
             The state is damaged.
         """
-        table = {"counts": Saved(np.int64, (4,), 0), "sums": Saved(np.float64, (3,))}
-        self._counts, self._sums = state.read(table).values()
+        least = {"counts": -1, "wealth": 0.0, "e_values": 0.0}
+        table = {
+            name: Saved(array.dtype, array.shape, least.get(name))
+            for name, array in self._arrays.items()
+        }
+        self._arrays = state.read(table)
 
 
 def brier(proba: Floats, row: NDArray[np.int64], true: NDArray[np.int64]) -> Floats:
@@ -260,4 +315,7 @@ def compile_comparison() -> None:
     comparison = Comparison()
     comparison.advance(one - 1, one, cost, cost)
     comparison.view()
+    a = comparison._arrays
+    a["counts"][0], a["blocks"][..., 5] = 2**20, 32.0
+    kernels.bounds(a["counts"], a["sums"], a["blocks"], LEVEL, np.empty(2))
     RecentScores().advance({"": (one, cost)}, 0, 1)

@@ -20,6 +20,7 @@ from consumers.telemetry.prometheus import ShardCollector
 from consumers.timetravel.audit import audit
 from consumers.timetravel.moment import moment, rebuild_at
 from consumers.timetravel.rollback import roll_back
+from stream.contest.compare import Comparison
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told
 
 BAYES = '[[challenger]]\nname = "bayes"\ntype = "GaussianBayes"\n'
@@ -28,6 +29,13 @@ CATEGORIES = '[[challenger]]\nname = "cat"\ntype = "CategoricalNB"\n'
 TREE = '[[challenger]]\nname = "tree"\ntype = "river:tree.HoeffdingTreeClassifier"\n'
 DRIFT = '[drift]\ndetectors = [{on = "error", type = "ADWIN"}]\n'
 RULE = '[promotion]\nrule = "e_value"\nthreshold = 4\n'
+
+
+@pytest.fixture(autouse=True)
+def few_records_are_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams here are short."""
+    monkeypatch.setattr(Comparison, "RECORDS", 10)
+    monkeypatch.setattr(Comparison, "CHANGES", 2)
 
 
 def filled(make_service, n: int = 300, kind: str = "memory"):
@@ -81,8 +89,8 @@ def test_challengers_change_no_byte_of_what_is_said(make_service) -> None:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_every_restart_is_the_run_without_any(make_service, kind) -> None:
     """Stopped after each few commits, from snapshots and from the journal: the same bits."""
-    more = BAYES + CATEGORIES + RULE.replace("4", "2")
-    one, many = filled(make_service, 600, kind), filled(make_service, 600, kind)
+    more = BAYES + CATEGORIES + RULE.replace("4", "1.2")
+    one, many = filled(make_service, 1_000, kind), filled(make_service, 1_000, kind)
     at_once = one.run(more=more)
     for _ in range(4):
         many.run(more=more, stop_after=4, every_records=70)
@@ -102,7 +110,7 @@ def test_promotion_by_the_rule_is_at_the_same_record_however_commits_fall(
     firsts, named = set(), []
     for size in (7, 64, 5000):
         service = filled(make_service, 600)
-        service.run(more=CATEGORIES + RULE, max_records=size)
+        service.run(more=CATEGORIES + RULE.replace("4", "1.2"), max_records=size)
         firsts.add((speakers(service).index("cat"), speakers(service)[-1]))
         named.append([m for m in caplog.messages if "is champion after" in m])
         caplog.clear()
