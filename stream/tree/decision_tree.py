@@ -104,7 +104,8 @@ class DecisionTreeClassifier(Learner):
     to the child with more weight. Truth values are the numbers 0 and 1. Fields that a schema
     declares to be texts are ignored. Memory: 8 bytes for each value of a record, and 40 for the
     record. At most 2**25 values: a window of n records has at most 2**25 / n attributes, and at
-    most 65,536. Further attributes are left out; ``overflows["features"]`` counts them.
+    most 65,536. Further attributes are left out; ``overflows["features"]`` counts them. `limit`
+    makes the window smaller if its records need more than half of the bytes.
 
     Cost: O(C · depth) to predict. To learn the same, and the search for tests, which sorts the
     records of a leaf for each attribute: O(D · log window · depth) in the mean, while the record
@@ -171,18 +172,22 @@ class DecisionTreeClassifier(Learner):
         return {**super().overflows, **refused}
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """See `Learner.limit`. The window, the fields and the nodes bound the memory."""
+        """See `Learner.limit`. The window is smaller if its records need more than half of the
+        bytes."""
         super().limit(max_bytes, schema, max_classes)
         cells = len(schema.numeric) + len(schema.categorical)
         per_record = 12 * (cells + 8) + 2 * PER_CATEGORY * len(schema.categorical)
-        nodes = min(self.max_nodes, 4 * self.window + 1)
-        fixed = self.window * per_record + nodes * 8 * 9
+        window = max(1, min(self.window, max_bytes // (2 * per_record)))
+        nodes = min(self.max_nodes, 4 * window + 1)
+        fixed = window * per_record + nodes * 8 * 9
         classes = min(max_classes, (max_bytes - fixed) // (8 * nodes))
         if classes < 2:
             raise SchemaError(
-                f"{self.window:,} records with these fields, and {nodes:,} nodes, need "
+                f"{window:,} records with these fields, and {nodes:,} nodes, need "
                 f"{fixed + 16 * nodes:,} bytes, but {max_bytes:,} are allowed"
             )
+        self._bounds = self._bounds._replace(window=window)
+        self._grown = Grown(self._bounds)
         return super().limit(max_bytes, schema, classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:

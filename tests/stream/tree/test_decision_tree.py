@@ -106,15 +106,17 @@ def test_tests_beyond_the_bound_of_nodes_are_counted() -> None:
     assert model.overflows["nodes"] > 0
 
 
-def test_a_limit_bounds_the_classes() -> None:
+def test_a_limit_bounds_the_classes_and_the_window() -> None:
     """What a window and its nodes need is known before the first record."""
     schema = Schema.of(**{f"x{i}": "numeric" for i in range(4)})
     model = DecisionTreeClassifier(window=100, max_nodes=101)
 
-    assert model.limit(24_000, schema, 40) == 2
-    assert model.limit(26_000, schema, 40) == 5
-    with pytest.raises(SchemaError, match="need 23,288 bytes, but 20,000 are"):
-        model.limit(20_000, schema, 40)
+    assert model.limit(24_000, schema, 40) == 5
+    for i in range(100):
+        model.learn_one({"x0": i}, i % 2)
+    assert model.to_state().arrays["tree/label"].size == 83
+    with pytest.raises(SchemaError, match="need 13,784 bytes, but 10,000 are"):
+        DecisionTreeClassifier(window=100, max_nodes=101).limit(10_000, schema, 40)
 
 
 CHANGES = {
