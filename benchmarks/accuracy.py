@@ -45,6 +45,7 @@ from scipy.stats import rankdata
 from benchmarks.performance import put
 from consumers.config.auto import auto_of
 from stream import (
+    DecisionTreeClassifier,
     GaussianNB,
     KNNClassifier,
     Learner,
@@ -117,6 +118,15 @@ def drifting(kind: Callable[..., Any], first: dict[str, Any], then: dict[str, An
     )
 
 
+def agrawals() -> dict[str, Callable[[], Any]]:
+    """Agrawal's other functions, without noise."""
+    others = (0, 2, 3, 4, 5, 6, 7, 8, 9)
+    return {
+        f"Agrawal {i}": lambda i=i: synth.Agrawal(classification_function=i, seed=42)
+        for i in others
+    }
+
+
 def generators() -> dict[str, Callable[[], Any]]:
     """Name to river's generator."""
     rbf = {"n_classes": 3, "n_features": 8, "n_centroids": 20}
@@ -124,10 +134,19 @@ def generators() -> dict[str, Callable[[], Any]]:
         "SEA": lambda: synth.SEA(seed=1, noise=0.1),
         "SEA, drift": lambda: drifting(synth.SEA, {"variant": 0}, {"variant": 2}),
         "Agrawal": lambda: synth.Agrawal(classification_function=1, seed=1),
+        **agrawals(),
         "Agrawal, drift": lambda: drifting(
             synth.Agrawal, {"classification_function": 1}, {"classification_function": 3}
         ),
         "LED": lambda: synth.LED(seed=1, noise_percentage=0.1),
+        "random tree": lambda: synth.RandomTree(seed_tree=1, seed_sample=2),
+        "random tree, drift": lambda: synth.ConceptDriftStream(
+            synth.RandomTree(seed_tree=1, seed_sample=2),
+            synth.RandomTree(seed_tree=3, seed_sample=4),
+            position=GENERATED // 2,
+            width=100,
+            seed=1,
+        ),
         "random RBF": lambda: synth.RandomRBF(seed_model=1, seed_sample=2, **rbf),
         "random RBF, drift": lambda: synth.RandomRBFDrift(
             seed_model=1, seed_sample=2, change_speed=0.001, n_drift_centroids=20, **rbf
@@ -195,6 +214,7 @@ def ours(schema: Schema) -> dict[str, Callable[[], Learner]]:
     }
     if kinds - {"text"}:
         out["KNNClassifier"] = KNNClassifier
+        out["DecisionTreeClassifier"] = DecisionTreeClassifier
     if kinds == {"numeric"}:
         out["GaussianNB"] = GaussianNB
     if kinds == {"text"}:
@@ -209,6 +229,7 @@ def rivers() -> dict[str, Callable[[], base.Classifier]]:
     logistic = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
     return {
         "river ARF(10)": lambda: forest.ARFClassifier(n_models=10, seed=1),
+        "river HT": lambda: tree.HoeffdingTreeClassifier(),
         "river HAT": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1),
         "river LeveragingBagging": lambda: ensemble.LeveragingBaggingClassifier(
             tree.HoeffdingTreeClassifier(), n_models=10, seed=1

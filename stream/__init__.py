@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from stream.linear import LogisticRegression, SpamScorer
     from stream.mixture import Calibrated, Mixture
     from stream.neighbors import KNNClassifier
+    from stream.tree import DecisionTreeClassifier
 
 __all__ = [
     "Block",
     "Calibrated",
+    "DecisionTreeClassifier",
     "Explanation",
     "Field",
     "InvalidRecordError",

@@ -28,6 +28,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "linear": ("LogisticRegression", "SpamScorer"),
     "mixture": ("Calibrated", "Mixture"),
     "neighbors": ("KNNClassifier",),
+    "tree": ("DecisionTreeClassifier",),
 }
 
 
@@ -37,6 +38,6 @@ def learner_names() -> list[str]:
     Examples
     --------
     >>> learner_names()[0], len(learner_names())
-    ('BernoulliNB', 16)
+    ('BernoulliNB', 17)
     """
     return sorted(name for names in ROOMS.values() for name in names)

@@ -8,8 +8,7 @@ position in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from math import nan
 from typing import Any, NamedTuple
 
@@ -17,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import Block, Floats, Rows, learning
-from stream.data.columns import MAX_FEATURES, admit, find, named, restored
-from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Label
+from stream.data.columns import named, restored
+from stream.data.schema import HEAVIEST, LARGEST, Label
 from stream.data.state import Rules, Saved, State
 from stream.errors import InvalidRecordError, StateError
 from stream.neighbors._kernels import window as kernels
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
 from stream.neighbors._kernels.window import LANES, Ints, WindowArrays
 from stream.neighbors.categories import CategoryCodes
+from stream.neighbors.columns import MAX_WINDOW, Attributes
 
 __all__ = ["MAX_WINDOW", "Id", "Memory", "Neighbor", "SlidingWindow"]
 
@@ -322,11 +322,7 @@ def _none() -> Ints:
     return np.zeros(0, dtype=np.int64)
 
 
-MAX_CELLS = 2**25  # bound of the values in a window: 256 MiB
-MAX_WINDOW = 2**20  # records; a window of that size has at most 32 attributes
-
-
-class Memory:
+class Memory(Attributes):
     """The window of a learner, with names of columns and codes of categories.
 
     Attributes
@@ -337,10 +333,9 @@ class Memory:
         The records.
     """
 
-    def __init__(self, size: int, features: Iterable[str] = ()) -> None:
-        self.features = Dictionary(min(MAX_FEATURES, MAX_CELLS // size), features)
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
         self.window = SlidingWindow(size)
-        self._categories = CategoryCodes()
         self._room: Scratch | None = None
 
     @property
@@ -376,27 +371,10 @@ class Memory:
     def admit(self, block: Block, classes: int) -> Floats:
         """The rows of the block, float64 (n, D), after what its steps learn got columns and
         codes."""
-        rows, steps = block.rows, learning(block)
-        if not steps.size:
-            return self.vectors(rows)
-        learned = rows.categorical[block.row[steps]]
-        if learned.size:
-            self._categories.sweep(self.window.cells[self.arrays.nominal == 1])
-            self._categories.add(learned)
-        numbers, before = self._numbers(rows), len(self.features)
-        source, column = admit(self.features, replace(block, rows=numbers))
-        fresh: list[bool] = []
-        if len(self.features) > before:
-            there = (learned != None).any(axis=0)  # noqa: E711
-            names = {n for n, t in zip(rows.categorical_names, there, strict=True) if t}
-            fresh = [name in names for name in self.features.values[before:]]
-        self.window.widen(fresh, classes)
-        return self._placed(numbers.numeric, source, column)
-
-    def vectors(self, rows: Rows) -> Floats:
-        """The rows in the columns of the window, float64 (n, D); NaN for missing values."""
-        numbers = self._numbers(rows)
-        return self._placed(numbers.numeric, *find(self.features, numbers))
+        x, fresh = self.encode(block, lambda: self.window.cells[self.arrays.nominal == 1])
+        if learning(block).size:
+            self.window.widen(fresh, classes)
+        return x
 
     def vector(self, x: Any, strangers: bool) -> Floats | None:
         """`vectors` of one record of plain numbers, at a tenth of the cost; None for any other
@@ -419,26 +397,6 @@ class Memory:
             elif not strangers:
                 return None
         return None if self.window.mixed else np.array(out, dtype=np.float64)
-
-    def _numbers(self, rows: Rows) -> Rows:
-        """The rows with categories as their codes, in columns of numbers."""
-        if not rows.categorical_names:
-            return rows
-        codes = self._categories.encode(rows.categorical)
-        return replace(
-            rows,
-            numeric_names=(*rows.numeric_names, *rows.categorical_names),
-            numeric=np.concatenate((rows.numeric, codes), axis=1),
-        )
-
-    def _placed(self, values: Floats, source: Ints, column: Ints) -> Floats:
-        x = np.full((len(values), len(self.features)), np.nan)
-        x[:, column] = values[:, source]
-        if len(set(column.tolist())) < column.size:  # a name is both a number and a category
-            for k, j in zip(source.tolist(), column.tolist(), strict=True):
-                there = ~np.isnan(values[:, k])
-                x[there, j] = values[there, k]
-        return x
 
     def unknown(self, rows: Rows) -> list[str]:
         """Attributes that the one row has, but no learned record."""

@@ -31,6 +31,7 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "CategoricalBayes": (CATEGORIES, "alpha = 0.5"),
     "CategoricalNB": (CATEGORIES, ""),
     "ComplementNB": (TEXT, ""),
+    "DecisionTreeClassifier": (MIXED, "window = 500"),
     "GaussianBayes": (NUMBERS, 'covariance = "pooled"'),
     "GaussianNB": (NUMBERS, "half_life = 500"),
     "KNNClassifier": (MIXED, "window = 200\nn_neighbors = 3"),

@@ -17,6 +17,7 @@ from stream import (
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
+    DecisionTreeClassifier,
     GaussianBayes,
     GaussianNB,
     KNNClassifier,
@@ -210,6 +211,18 @@ def _knn(rng: Random) -> Choice:
     )
 
 
+def _tree(rng: Random) -> Choice:
+    return Choice(
+        DecisionTreeClassifier(
+            window=rng.choice((5, 60, 10_000)),
+            grace_period=rng.choice((1, 5, 50)),
+            max_depth=rng.choice((1, 20)),
+            max_nodes=rng.choice((3, 4095)),
+        ),
+        rng.choice((NUMBERS, frozenset({"numeric", "categorical"}))),
+    )
+
+
 def _logistic(rng: Random) -> Choice:
     return Choice(
         LogisticRegression(
@@ -280,6 +293,7 @@ FAMILIES: dict[str, Callable[[Random], Choice]] = {
     "multinomial": _multinomial,
     "bernoulli": _bernoulli,
     "knn": _knn,
+    "tree": _tree,
     "binned": _binned,
     "logistic": _logistic,
     "spam": _spam,

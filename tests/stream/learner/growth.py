@@ -14,6 +14,7 @@ from stream import (
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
+    DecisionTreeClassifier,
     GaussianBayes,
     GaussianNB,
     KNNClassifier,
@@ -75,6 +76,9 @@ GROWERS = {
     "SpamScorer": Grower(SpamScorer, TEXT | CATEGORIES, 8 << 20),
     "Calibrated": Grower(Calibrated, NUMBERS | CATEGORIES, 24 << 20),
     "Mixture": Grower(Mixture, NUMBERS | CATEGORIES, 48 << 20),
+    "DecisionTreeClassifier": Grower(
+        lambda: DecisionTreeClassifier(window=500, max_nodes=101), NUMBERS | CATEGORIES, 4 << 20
+    ),
     "KNNClassifier": Grower(lambda: KNNClassifier(window=500), NUMBERS | CATEGORIES, 4 << 20),
 }
 

@@ -27,6 +27,7 @@ from stream import (
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
+    DecisionTreeClassifier,
     Field,
     GaussianBayes,
     GaussianNB,
@@ -77,6 +78,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     ),
     "Mixture": lambda: Mixture([MixedNB(text=["note"]), KNNClassifier(window=20)]),
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
+    "DecisionTreeClassifier": lambda: DecisionTreeClassifier(window=20, grace_period=5),
 }
 
 

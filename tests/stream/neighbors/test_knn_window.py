@@ -154,7 +154,7 @@ def test_memory_is_bounded_on_an_endless_stream_of_new_categories_and_ids() -> N
 
 def test_features_beyond_the_bound_are_counted_and_ignored(monkeypatch) -> None:
     """Once a record."""
-    monkeypatch.setattr("stream.neighbors.memory.MAX_CELLS", 2 * 10)
+    monkeypatch.setattr("stream.neighbors.columns.MAX_CELLS", 2 * 10)
     model = learned([({"a": 1.0, "b": 2.0, "c": i, "d": "x"}, i % 2) for i in range(3)],
                     n_neighbors=1, window=10)  # fmt: skip
 

@@ -1,0 +1,5 @@
+"""Decision trees."""
+
+from stream.tree.decision_tree import DecisionTreeClassifier
+
+__all__ = ["DecisionTreeClassifier"]
