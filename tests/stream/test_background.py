@@ -71,6 +71,23 @@ while "stream.kernel.child" in sys.orig_argv and not os.path.exists({gate!r}):
     time.sleep(0.01)
 """
 
+FIRST = """
+from random import Random
+from stream.checks.streams import takeable
+from stream.kernel.tiers import interpreting
+from stream.learner.registry import learners
+from tests.programs import wide
+
+for name in learners():
+    learner = wide._choice(Random(name), name).learner
+    for x in ({"n0": 1.0, "b0": True, "c0": "red"}, {"n0": 1.0}):  # one has all kinds, one numbers
+        for y in "aba":
+            learner.learn_one(takeable(learner)(x), y)
+            learner.predict_proba_one(takeable(learner)(x))
+        learner = learner.clone()
+assert interpreting()
+"""
+
 
 def alternating(python: Kernel | None) -> tuple[str, Counter[Kernel]]:
     """A model that learns while one kernel is Python at every second call; the calls of each."""
@@ -168,6 +185,20 @@ def test_first_call_is_python_and_machine_code_comes_from_a_child(package: Path)
     assert warned.startswith("<string>:")
     assert warm == ["10.0", "False", "0", "10.0", "False", "0", "1", "0"]
     assert not silent
+
+
+def test_first_records_of_every_learner_are_python(tmp_path: Path) -> None:
+    """However it calls its kernels: numba hands some calls over with other arguments."""
+    process = subprocess.run(
+        [sys.executable, "-c", FIRST],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, VARIABLE: "background", "NUMBA_CACHE_DIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_many_records_wait_for_machine_code(package: Path) -> None:

@@ -165,13 +165,51 @@ def rescale(scale: int, s: Any, lane: Any) -> None:
 
 
 @kernel
-def learn_one(x: Any, c: int, w: float, size: int, scale: int, lane: Any, *arrays: Any) -> None:
+def learn_one(
+    x: Any,
+    c: int,
+    w: float,
+    size: int,
+    scale: int,
+    lane: Any,
+    cells: Any,
+    label: Any,
+    weight: Any,
+    tag: Any,
+    span: Any,
+    nominal: Any,
+    held: Any,
+    seen: Any,
+    classes: Any,
+    low: Any,
+    high: Any,
+    n_low: Any,
+    n_high: Any,
+    inverse: Any,
+    gap: Any,
+) -> None:
     """`learn`, and update inverse and gap for the prediction that usually follows.
 
-    arrays: those of the window one by one, because a call from Python unpacks them in half the
+    The arrays of the window come one by one, because a call from Python unpacks them in half the
     time.
     """
-    s = WindowArrays(*arrays)
+    s = WindowArrays(
+        cells,
+        label,
+        weight,
+        tag,
+        span,
+        nominal,
+        held,
+        seen,
+        classes,
+        low,
+        high,
+        n_low,
+        n_high,
+        inverse,
+        gap,
+    )
     learn(x, c, w, size, s)
     rescale(scale, s, lane)
 
