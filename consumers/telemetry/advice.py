@@ -158,6 +158,8 @@ BOUNDS = {
     f"was full; they are no evidence: {_ROOM}",
     "cells": f"combinations of values for which the table had no room, not learned: {_ROOM}",
     "gaussians": f"combinations of categories without a Gaussian of their own: {_ROOM}",
+    "nodes": "tests of a decision tree for which it had no room, left out: raise [model] max_nodes "
+    "or max_state_bytes",
     "tokens": "texts with too many words; the rest of each was not read: shorten them",
     "vocabulary": "words beyond the largest vocabulary, which are no evidence: vocabulary = "
     '"hashed" has no such bound',

@@ -366,7 +366,9 @@ QUALITY: dict[str, list[Panel]] = {
             "Evidence that a challenger is right more often",
             "none",
             (f"headwater_challenger_e_value{{{SHARD}}}", NAMED),
-            about="1 is no evidence; 20 is strong evidence, at whatever record it is read.",
+            (f"headwater_challenger_undecided{{{SHARD}}}", "undecided, " + NAMED),
+            about="1 is no evidence; 20 is strong evidence, at whatever record it is read. "
+            "Undecided: labels may come in runs that are longer than what was compared.",
             defaults={"custom": {"scaleDistribution": {"type": "log", "log": 10}}},
         ),
         lines(

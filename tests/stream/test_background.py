@@ -511,7 +511,7 @@ def test_each_kernel_alone_switched_at_each_call() -> None:
     """One kernel is Python at every second call, and the model is the same to the bit."""
     expected, called = alternating(None)
 
-    assert len(called) > 5
+    assert len(called) > 3
     for kernel in called:
         assert alternating(kernel)[0] == expected, kernel
 

@@ -22,15 +22,17 @@ VALUES: dict[Kind, tuple[tuple[Any, Any], tuple[Any, Any]]] = {
     "text": (("free money", "now"), ("see you", "at noon")),
 }
 
+RECORDS = 120  # a tree looks for its first test after 100
+
 
 def rows_of(kind: Kind) -> Rows:
-    """Forty records of two fields of a kind, the classes in turn."""
-    rows = Rows.empty(Schema((Field("f", kind), Field("g", kind))), 40)
+    """Records of two fields of a kind, the classes in turn."""
+    rows = Rows.empty(Schema((Field("f", kind), Field("g", kind))), RECORDS)
     columns = {"categorical": rows.categorical, "text": rows.text}.get(kind, rows.numeric)
-    for i in range(40):
+    for i in range(RECORDS):
         columns[i] = VALUES[kind][i % 2]
     if kind == "numeric":
-        columns += np.arange(40)[:, None] / 400
+        columns += np.arange(RECORDS)[:, None] / (10 * RECORDS)
     return rows
 
 
@@ -41,7 +43,7 @@ def difference(name: str, kind: Kind) -> float:
     if not takes(learner, 0.5):
         rows.numeric[:] = np.floor(rows.numeric)
     rows = learner.prepare(rows)
-    learner.progressive_many(Block.of(rows, LEARN, ["x", "y"] * 20, 1.0))
+    learner.progressive_many(Block.of(rows, LEARN, ["x", "y"] * (RECORDS // 2), 1.0))
     posterior = learner.progressive_many(Block.of(rows, PREDICT)).proba
     return float(np.ptp(posterior[:, 0]))
 
