@@ -23,6 +23,7 @@ import msgspec
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.failpoints import reach
 from consumers.base.records import Batch, Partition
+from consumers.codecs.format import schema_ids
 from consumers.codecs.schemas import StoredSchema
 from consumers.config.sections import MOST_RECORDS
 from consumers.journal import records as journal
@@ -236,7 +237,6 @@ class Move:
         # Not before the clocks with which the old shards have consumed the records: a timestamp
         # more than a minute ahead of the clock is ignored.
         now = max(now, *(old.live.now for old in self.old.shards))
-        self._know_schemas(shard, now)
         live, inputs = shard.live, shard.found.inputs
         ends = {p: self._consumed.ends[p] for p in inputs}
         total = sum(ends.values()) - sum(self._consumed.starts[p] for p in inputs)
@@ -245,6 +245,7 @@ class Move:
             # A message may have more rows than are allowed today.
             most = max(self._consumed.max_rows, live.shard.spec.max_rows)
             clock = max(now, live.now)
+            self._know_schemas(shard, batch, clock)
             shard.entries.append(advance_unpublished(live, batch, clock, skips, max_rows=most))
             left = sum(ends.values()) - sum(live.shard.positions[p] for p in inputs)
             progress(total - left, total)
@@ -255,18 +256,21 @@ class Move:
                     f"consumed its records up to {end}: they no longer exist"
                 )
 
-    def _know_schemas(self, shard: NewShard, now: int) -> None:
-        """Journal the schemas of the records that follow.
+    def _know_schemas(self, shard: NewShard, batch: Batch, now: int) -> None:
+        """Journal the schemas of a batch that the shard does not know, from the old journals.
 
-        Each alone, because all together may be larger than a record of the journal may be.
+        Of this batch only and in its order, as a service does it: they are part of the state. Each
+        alone, because all together may be larger than a record of the journal may be.
         """
-        live = shard.live
-        known = {id_ for e in shard.entries if isinstance(e, SchemasRecord) for id_, _ in e.schemas}
-        for each in sorted((i, s) for i, s in self._consumed.schemas.items() if i not in known):
-            entry = SchemasRecord(**live.heading(now), schemas=[each])
-            apply_schemas(entry, live)
-            live.advance_past(entry, live.position)
-            shard.entries.append(entry)
+        live, known = shard.live, self._consumed.schemas
+        if not known:
+            return
+        for id_ in schema_ids(batch.values):
+            if id_ in known and id_ not in live.shard.schemas:
+                entry = SchemasRecord(**live.heading(now), schemas=[(id_, known[id_])])
+                apply_schemas(entry, live)
+                live.advance_past(entry, live.position)
+                shard.entries.append(entry)
 
     def _batches(self, shard: NewShard, ends: Mapping[Partition, int], now: int) -> Iterator[Batch]:
         """The records from the positions of a shard up to `ends`, merged, commit by commit."""

@@ -8,9 +8,10 @@ either. Lost, doubled and changed records are named, and states and counts of la
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from consumers.service.recovery import rebuild, sources
 from consumers.service.replay import steps
 from consumers.service.runner import Runner
 from consumers.shard.batches import Explained
+from consumers.shard.outcome import Outcome
 from consumers.shard.views import Committed, ShardView
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log
@@ -41,12 +43,13 @@ from tests.faults.seen import Seen, read_topics
 from tests.worlds.features import SCHEMAS
 from tests.worlds.services import Setting, Sizes
 
-__all__ = ["Switch", "Topics", "differences", "judge", "topics_of"]
+__all__ = ["Switch", "Told", "Topics", "differences", "joined", "judge", "topics_of", "twin"]
 
 Topics = dict[tuple[str, int], list[Seen]]
 Place = tuple[str, int, int, int]  # topic, partition, offset, row
 Switch = Mapping[tuple[str, int], int]  # offset from which on each input is predicted otherwise
 TWIN = Sizes(max_records=97)
+CAUSE = "cause"  # header of a dead letter of a twin
 SHOWN = 3
 CUT = 400  # characters of a value
 
@@ -58,6 +61,7 @@ class Told:
     predictions: dict[int, list[Seen]] = field(default_factory=dict)
     dead: list[Seen] = field(default_factory=list)
     states: list[LiveShard] = field(default_factory=list)
+    causes: list[Place] = field(default_factory=list)  # of each dead letter of a twin
 
 
 def topics_of(log: Log, names: Sequence[str], bootstrap: str) -> Topics:
@@ -120,7 +124,7 @@ def judge(
             due = twin(setting, inputs, directory / "twin", first, chunks)
             if before is not None and switch is not None:
                 old = twin(before, inputs, directory / "before", first, None)
-                due = _joined(old, due, switch, config)
+                due = joined(old, due, switch, config)
         found = _compared(config, came, due, repeats=c["guarantee"] == "at_least_once")
         found += _of_ids(config, came, ids)
         found += _of_snapshots(config, log, came)
@@ -160,12 +164,13 @@ def twin(
     """The same service, never killed, over the same records.
 
     `chunks`: of each shard, the ranges that each of its commits has; None: all at once, but for
-    the `first` ones, which are there when it begins.
+    the `first` ones, which are there when it begins. Each dead letter has its cause: its own
+    record, or the later record of its id with which an early label is refused.
     """
     directory.mkdir()
     own = setting.twin(f"memory:{uuid4()}", directory)
     config = own.config(TWIN if setting.choice["format"] != "arrow" else Sizes(40))
-    with closing(log_of(config)) as log:
+    with closing(log_of(config)) as log, patch.object(Outcome, "dead_letters", _caused()):
         for topic in config.input_topics:
             log.create_topic(topic, setting.partitions)
         make_own_topics(config, log)
@@ -179,7 +184,28 @@ def twin(
                 with closing(log_of(config)) as opened:
                     Runner(config, opened, threading.Event(), shard=number, drain=True).run()
         there = topics_of(log, [*config.topics.values()], "")
-        return _told(config, there, _states(config, log))
+        told = _told(config, there, _states(config, log))
+    for i, record in enumerate(told.dead):
+        (cause,) = [value for name, value in record.headers if name == CAUSE]
+        topic, part, offset = json.loads(cause)
+        told.causes.append((topic, part, offset, -1))
+        headers = tuple(each for each in record.headers if each[0] != CAUSE)
+        told.dead[i] = record._replace(headers=headers)
+    return told
+
+
+def _caused() -> Callable[[Outcome], Iterator[Outgoing]]:
+    """`Outcome.dead_letters`, with the place of the record that is the cause as a header."""
+    real = Outcome.dead_letters
+
+    def dead_letters(outcome: Outcome) -> Iterator[Outgoing]:
+        at = sorted([*outcome.rejected, *(early.at for early in outcome.early)])
+        for i, record in zip(at, real(outcome), strict=True):
+            (topic, part), offset = outcome.batch.place(i)
+            cause = json.dumps([topic, part, offset]).encode()
+            yield record._replace(headers=(*record.headers, (CAUSE, cause)))
+
+    return dead_letters
 
 
 def _outgoing(record: Seen) -> Outgoing:
@@ -259,8 +285,11 @@ def _replayed(config: Config, log: Log) -> Told:
     return told
 
 
-def _joined(old: Told, new: Told, switch: Switch, config: Config) -> Told:
-    """The old service up to the switch, and the new one from there on."""
+def joined(old: Told, new: Told, switch: Switch, config: Config) -> Told:
+    """The old service up to the switch, and the new one from there on.
+
+    A dead letter is written with its cause: a label from before the switch may be refused after it.
+    """
 
     def later(place: Place) -> bool:
         return place[2] >= switch.get(place[:2], 0)
@@ -270,8 +299,9 @@ def _joined(old: Told, new: Told, switch: Switch, config: Config) -> Told:
         before = [r for r in old.predictions.get(number, []) if not later(_place(config, r))]
         after = [r for r in new.predictions.get(number, []) if later(_place(config, r))]
         out.predictions[number] = before + after
-    out.dead = [r for r in old.dead if not later(_dead(r))]
-    out.dead += [r for r in new.dead if later(_dead(r))]
+    pairs = [zip(told.dead, told.causes, strict=True) for told in (old, new)]
+    out.dead = [r for r, cause in pairs[0] if not later(cause)]
+    out.dead += [r for r, cause in pairs[1] if later(cause)]
     return out
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 
 from consumers.service import recovery
 from consumers.transports.sqlite.file import Database
+from tests.consumers.feeds import NOW
+from tests.faults.seen import Seen
 from tests.seed import of_run
 from tests.worlds.features import FEATURES, choices, clash, named, pairs_of, possible, read
-from tests.worlds.judge import differences
+from tests.worlds.judge import Told, differences, joined, twin
 from tests.worlds.lives import Trap
+from tests.worlds.services import Setting
 from tests.worlds.world import World
 
 LIVES_HERE = {  # what needs no other process, and no kernels that are rarely loaded
@@ -94,6 +98,29 @@ def test_judge_names_what_is_not_as_in_the_twin(
 
     assert bool(found) == bool(expected)
     assert expected in "".join(found)
+
+
+def test_early_label_that_is_refused_is_due_from_the_service_that_refuses_it(
+    tmp_path: Path,
+) -> None:
+    """It comes before the command, when all is well, and its observation after it."""
+    setting, records = Setting(read("labels=early"), "svc", "memory:x", tmp_path, ""), []
+    for id_, label in zip("abcd", ("ham", "spam", "other", "rare"), strict=True):
+        records.append(("ans", {"id": id_, "label": label}))
+    records += [("obs", {"id": id_, "visits": 1.0}) for id_ in "abcd"]
+    inputs: dict[tuple[str, int], list[Seen]] = {}
+    for at, (topic, record) in enumerate(records):
+        seen = inputs.setdefault((f"svc-{topic}", 0), [])
+        value = json.dumps(record).encode()
+        seen.append(Seen(f"svc-{topic}", 0, len(seen), NOW + at, None, value))
+
+    new = twin(setting, inputs, tmp_path / "twin", 0, None)
+    due = joined(Told(), new, {("svc-ans", 0): 4, ("svc-obs", 0): 2}, setting.config())
+    late = joined(new, Told(), {("svc-ans", 0): 4, ("svc-obs", 0): 2}, setting.config())
+
+    assert new.causes == [("svc-obs", 0, 3, -1)]
+    assert [json.loads(r.value or b"") for r in due.dead] == [{"id": "d", "label": "rare"}]
+    assert late.dead == []
 
 
 def test_worlds_have_features_that_fit_and_new_pairs_first() -> None:

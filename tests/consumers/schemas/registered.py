@@ -12,6 +12,7 @@ from consumers.base.errors import RegistryError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import StoredSchema
+from consumers.commands.run import make_own_topics
 from consumers.config import Config
 from consumers.config.load import parse
 from consumers.schemas.client import SchemaRegistry, subject_of
@@ -71,15 +72,22 @@ class Registered:
     """A service `shop` with observations in `visits` and labels in `bought`."""
 
     def __init__(
-        self, directory: Path, name: str, more: str = "", url: str = "", registry: str = ""
+        self,
+        directory: Path,
+        name: str,
+        more: str = "",
+        url: str = "",
+        registry: str = "",
+        partitions: int = 1,
     ) -> None:
         self.url, self.name = url or f"memory:{uuid4()}", name
         self.registry_url = registry or f"mock://{uuid4()}"
         self.directory = directory
         self.config = self.configured(more)
         self.log = open_log(self.url)
-        for topic in self.config.topics.values():
-            self.log.create_topic(topic, 1)
+        for topic in self.config.input_topics:
+            self.log.create_topic(topic, partitions)
+        make_own_topics(self.config, self.log)
         self.registry = SchemaRegistry(wire_format(name), self.config.registry)
         self.translator = Translator(self.config)
         for topic, text in SCHEMAS[name].items() if not registry else ():
@@ -119,13 +127,22 @@ class Registered:
             self.write("visits", self.translator.record("visits", visit), NOW + 10 * i)
             self.write("bought", self.translator.record("bought", label), NOW + 10 * i + 5)
 
-    def write(self, topic: str, value: bytes, timestamp: int = NOW, key: bytes = b"k") -> None:
+    def write(
+        self,
+        topic: str,
+        value: bytes,
+        timestamp: int = NOW,
+        key: bytes = b"k",
+        partition: int = 0,
+    ) -> None:
         """Append one record."""
-        self.log.append([Outgoing(topic, key, value, timestamp, (), 0)])
+        self.log.append([Outgoing(topic, key, value, timestamp, (), partition)])
 
     def run(self, config: Config | None = None) -> None:
         """Consume all that is there."""
-        Runner(config or self.config, self.log, threading.Event(), drain=True).run()
+        config = config or self.config
+        for number in range(config.scale.shards):
+            Runner(config, self.log, threading.Event(), shard=number, drain=True).run()
 
     def records(self, topic: str) -> list[Record]:
         """The records of a topic with headers."""
@@ -148,9 +165,9 @@ class Registered:
         found = self.records("shop-dead-letters")
         return [(dict(r.headers)["reason"].decode(), r.value) for r in found]
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, number: int = 0) -> str:
         """The state, rebuilt from the journal without a registry and without snapshots."""
-        found = sources(self.config, self.log)
+        found = sources(self.config, self.log, number)
         end = self.log.end_offsets([found.journal])[found.journal]
         return rebuild(self.config, self.log, found, None, end=end).shard.fingerprint()
 

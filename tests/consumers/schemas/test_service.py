@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from uuid import uuid4
 
 import pytest
 
@@ -20,7 +21,9 @@ from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.service.trial import TrialProcesses
 from consumers.snapshots.store import open_store
+from consumers.timetravel.old_shards import load_old_shards
 from consumers.timetravel.relearn import learned_again, swap
+from consumers.timetravel.reshard import Move
 from tests.consumers.schemas.registered import FORMATS, HEADLESS, NOW, SCHEMAS, Failing, Registered
 
 
@@ -87,6 +90,35 @@ def test_new_settings_are_learned_without_the_registry(tmp_path, monkeypatch) ->
 
     assert old.fingerprint() == new.fingerprint()
     assert old.predictions() == new.predictions(), "corrections change nothing here"
+
+
+def test_moved_shards_know_the_schemas_of_their_records(tmp_path) -> None:
+    """In the order in which a service that has always had two shards met them: in one a label
+    comes first, and the other one has no labels."""
+    url, two = f"mock://{uuid4()}", f"{HEADLESS}\n[scale]\nshards = 2"
+    old = Registered(tmp_path / "old", "avro", registry=url, partitions=2)
+    new = Registered(tmp_path / "new", "avro", two, registry=url, partitions=2)
+    for topic, text in SCHEMAS["avro"].items():
+        old.registry.register(subject_of(topic), text)
+    for shop in (old, new):
+        for at, (topic, id_, number) in enumerate(
+            [("visits", "a", 0), ("bought", "d", 1), ("visits", "d", 1)]
+        ):
+            record = {"id": id_} | ({"label": "yes"} if topic == "bought" else {"amount": 1.0})
+            record |= {"shop": {"city": "Rom"}} if topic == "visits" else {}
+            value = shop.translator.record(topic, record)
+            shop.write(topic, value, NOW + at, id_.encode(), number)
+        shop.run()
+
+    move = Move(load_old_shards(old.config, old.log, 2, None))
+    old.log.create_topic(move.old.new.journal_topic, 2)
+    shards = [move.shard(number) for number in range(2)]
+    move.swap(shards, NOW, "more load", lambda done, total: None)
+
+    old.config = old.configured(f'{two}\n[journal]\ntopic = "{move.old.new.journal_topic}"')
+    for number, known in enumerate((1, 2)):
+        assert len(shards[number].live.shard.schemas) == known
+        assert old.fingerprint(number) == new.fingerprint(number)
 
 
 def test_schema_is_journaled_once_and_before_its_commit(tmp_path) -> None:

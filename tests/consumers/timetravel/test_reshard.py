@@ -10,6 +10,7 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
+from consumers.codecs.format import framed
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
 from consumers.commands.past import Past, write_snapshot
 from consumers.config import Config
@@ -402,18 +403,20 @@ def test_schemas_are_journaled_in_records_that_fit_their_topic(tmp_path: Path) -
     """The old shards have journaled them over time, in several records."""
     service = Service(tmp_path / "svc", "memory", 2)
     service.log.append(keyed(0, 60))
+    many = enumerate((3, 1, 4, 2, 3))
+    service.log.append([Outgoing("obs", b"", framed(i, b""), NOW + at, (), 0) for at, i in many])
     service.run()
     large = StoredSchema("AVRO", " " * LARGEST_SCHEMA, (), "of the test")
     for number, live in enumerate(service.rebuilt()):
         found = sources(service.config(), service.log, number)
         owner = service.log.owner("svc", number, found.inputs)
-        for seq, ids in enumerate(([number + 1], [3, 4]), start=live.seq + 1):
+        for seq, ids in enumerate(([number + 1], [3, 4, 5]), start=live.seq + 1):
             entry = SchemasRecord(seq, live.now, live.chain, [(i, large) for i in ids])
             owner.commit([], written(entry, found.journal, NOW), {})
         owner.close()
     service.reshard(1)
     found = [e for e in service.journals("svc-journal-1")[0] if isinstance(e, SchemasRecord)]
-    assert [[i for i, _ in e.schemas] for e in found] == [[1], [2], [3], [4]]
+    assert [[i for i, _ in e.schemas] for e in found] == [[3], [1], [4], [2]]
     assert len(service.rebuilt()) == 1
 
 
