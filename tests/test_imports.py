@@ -185,6 +185,14 @@ def test_importing_the_core_loads_no_compiler_and_little() -> None:
     assert len(found) < MOST_IMPORTED
 
 
+def test_making_every_learner_loads_no_compiler() -> None:
+    """A command that reads a configuration makes a learner, and may use none."""
+    made = "from stream.checks.__main__ import shipped; [l.clone() for l in shipped()]"
+    found = json.loads(python(PROBE.replace("from stream import *", made)))
+
+    assert not {"numba", "llvmlite"} & set(found)
+
+
 def test_importing_the_service_and_kafka_loads_no_compiler_and_no_statistics() -> None:
     """scipy.stats takes longer than the rest of a start; only some of river's modules need it."""
     found = json.loads(python(PROBE.replace("from stream import *", SERVICE)))

@@ -31,7 +31,7 @@ OF_PARAMETERS = "MixedNB"  # what `auto` is with parameters or bins
 def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     """What `auto` is for these fields, as type and parameters. None: for fields of any kind.
 
-    The last three are for other fields than texts.
+    The last four are for other fields than texts.
 
     Examples
     --------

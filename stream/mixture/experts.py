@@ -20,7 +20,8 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
 )
 # With a stack, which corrects what it uses. But the slow one is so much less sure than it is right
 # that without a correction it would have no weight, and the plain one is best where a line moves.
-# How often the label stays the same may change, and then the guess by all labels is unsure.
+# How often the label stays the same may change, and then the guess by all labels is unsure. A tree
+# has rules of any number of fields (docs/decisions/auto.md#a-tree-is-the-eighth-learner).
 SLOW = {"type": "LogisticRegression", "learning_rate": 0.05}
 STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "NoChange", "half_life": 20.0},
@@ -31,5 +32,6 @@ STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "Calibrated", "learner": "LogisticRegression"},
     {"type": "KNNClassifier"},
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
+    {"type": "DecisionTreeClassifier"},
 )
 OF_TEXTS = 5  # the first of these: the next is the second one without numbers, and others read none

@@ -141,8 +141,8 @@ class Mixture(Composed):
         `KNNClassifier`, and four of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
         pairs; with learning_rate = 0.05, which is not misled by few records; and with learning_rate
         = 1 and half_life = 300, which follows changes faster. With `stack` a `LogisticRegression`
-        with its defaults and a `NoChange` with half_life = 20 are added, and only that regression
-        and the slow one are calibrated.
+        with its defaults, a `NoChange` with half_life = 20 and a `DecisionTreeClassifier` are
+        added, and only that regression and the slow one are calibrated.
     rest
         Whether an expert that hardly counts rests: it neither predicts nor learns for 1,000
         labels or more, see Notes. Default False.

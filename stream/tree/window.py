@@ -32,7 +32,6 @@ from stream.tree._kernels.splits import (
     Ints,
     TreeArrays,
     TreeScratch,
-    clear,
     push,
 )
 
@@ -60,7 +59,8 @@ class Grown(Attributes):
         self.arrays = _empty()
         self.arrays.counts[[NODES, DUE]] = 1, FIRST
         self._widen([], 0, 0)
-        clear(0, 0, self.arrays)
+        s = self.arrays  # by no kernel, because to make a learner loads no compiler
+        s.feature[0] = s.first[0] = s.last[0] = -1
 
     @property
     def refused(self) -> int:
@@ -277,9 +277,8 @@ def _depths(a: Mapping[str, NDArray[Any]]) -> Ints:
 
 def _place(found: Mapping[str, NDArray[Any]], s: TreeArrays) -> None:
     """The nodes of a state, without the records of leaves."""
-    nodes, depth = found["feature"].size, _depths(found)
-    for k in range(nodes):
-        clear(k, int(depth[k]), s)
+    nodes = found["feature"].size
+    s.depth[:nodes], s.first[:nodes], s.last[:nodes] = _depths(found), -1, -1
     for name in ("feature", "left", "cut", "odds", "tried"):
         getattr(s, name)[:nodes] = found[name]
     s.n[:nodes, : found["n"].shape[1]] = found["n"]

@@ -247,7 +247,7 @@ def figures(page_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
     shown = " ".join(page.text.split())
     least, most = min(by_hand), max(by_hand)
     for piece, sentence in {
-        "runs seven learners": f"`auto`, which runs seven learners, needs {mixture:.0f} µs",
+        "runs eight learners": f"`auto`, which runs eight learners, needs {mixture:.0f} µs",
         "records a second": f"takes {least:.1f} to {most:.1f} × as many records a second",
         "river's loop": f"in {seconds:.1f} µs, {beside:,.0f} × as fast as river's loop",
     }.items():
