@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import example
 from consumers.transports.kafka import owner as kafka_owner
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.owner import KafkaOwner
+from stream.contest.compare.paired import Comparison
 from tests.seed import seeds
 from tests.simulation.client import LIES
 from tests.simulation.weather import CALM, DEADLY, STORMY, until_all
@@ -69,7 +71,16 @@ CHALLENGED = {"records": 240, "commits": 20, "more": CHALLENGERS}
 
 
 @pytest.fixture(scope="module")
-def challenged(tmp_path_factory) -> Told:
+def soon() -> Iterator[None]:
+    """A comparison of so few records is decided."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Comparison, "RECORDS", 10)
+        patch.setattr(Comparison, "CHANGES", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def challenged(soon, tmp_path_factory) -> Told:
     """What an undisturbed service with challengers writes: two models speak."""
     told = World(0, tmp_path_factory.mktemp("undisturbed"), **CHALLENGED, chances=CALM).run()
     predictions = [part for part in told.said if part.topic == "svc-predictions"]

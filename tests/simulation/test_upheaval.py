@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.service import inputs
+from consumers.service import differences, inputs
 from consumers.service.inputs import LogWatch
 from tests.seed import seeds
 from tests.simulation.upheaval import CHANGES, RESTLESS, Upheaval
@@ -57,7 +57,8 @@ def first_wrong(directory: Path) -> list[str]:
 
 def ids_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are never read again."""
-    monkeypatch.setattr(inputs, "changed", lambda log, positions, tails: ({}, []))
+    for module in (differences, inputs):
+        monkeypatch.setattr(module, "changed", lambda log, positions, tails: ({}, []))
 
 
 def records_alone(monkeypatch: pytest.MonkeyPatch) -> None:
