@@ -176,7 +176,7 @@ def hostile(n: int, classes: int) -> list[Record]:
 
 @pytest.mark.parametrize(
     ("model", "most", "classes", "otherwise"),
-    [("MixedNB", 4, 200, 4 << 20), ("auto", 44, 9, 3_000_000)],
+    [("MixedNB", 4, 200, 4 << 20), ("auto", 48, 9, 3_400_000)],
 )
 def test_model_keeps_to_max_state_bytes(model, most, classes, otherwise) -> None:
     """Hostile categories of many classes: beyond the bound values are refused, and counted."""
