@@ -5,14 +5,16 @@ Learners that keep the newest records share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
 from dataclasses import replace
 
 import numpy as np
 
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.columns import MAX_FEATURES, admit, find
+from stream.data.rows import conflicts
 from stream.data.schema import Dictionary
+from stream.errors import InvalidRecordError
 from stream.neighbors._kernels.window import Ints
 from stream.neighbors.categories import CategoryCodes
 
@@ -22,7 +24,7 @@ MAX_CELLS = 2**25  # bound of the values in a window: 256 MiB
 MAX_WINDOW = 2**20  # records; a window of that size has at most 32 attributes
 
 
-class Attributes:
+class Attributes(abc.ABC):
     """Names of attributes, and codes of categories.
 
     Parameters
@@ -40,18 +42,35 @@ class Attributes:
         self.features = Dictionary(min(MAX_FEATURES, MAX_CELLS // size))
         self._categories = CategoryCodes()
 
-    def encode(self, block: Block, held: Callable[[], Floats]) -> tuple[Floats, list[bool]]:
-        """The rows of the block, float64 (n, D), after what its steps learn got columns and codes;
-        and whether each new column is one of categories.
+    @property
+    @abc.abstractmethod
+    def nominal(self) -> Ints:
+        """int64 (D,): 1 for columns of categories."""
 
-        `held` returns the codes that are in use.
-        """
+    @abc.abstractmethod
+    def codes_in_use(self) -> Floats:
+        """The codes of categories that something still has."""
+
+    def named(self, nominal: int) -> list[str]:
+        """The names of categorical attributes (1) or of numeric ones (0)."""
+        kinds = self.nominal.tolist()
+        return [name for name, kind in zip(self.features, kinds, strict=True) if kind == nominal]
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a number in a field of categories, or a category in a field of numbers."""
+        if not rows.categorical_names and not self.nominal.any():
+            return {}
+        return conflicts(rows, self.named(0), self.named(1))
+
+    def encode(self, block: Block) -> tuple[Floats, int, list[bool]]:
+        """The rows of the block, float64 (n, D), after what its steps learn got columns and codes;
+        how many steps learn; and whether each new column is one of categories."""
         rows, steps = block.rows, learning(block)
         if not steps.size:
-            return self.vectors(rows), []
+            return self.vectors(rows), 0, []
         learned = rows.categorical[block.row[steps]]
         if learned.size:
-            self._categories.sweep(held())
+            self._categories.sweep(self.codes_in_use())
             self._categories.add(learned)
         numbers, before = self._numbers(rows), len(self.features)
         source, column = admit(self.features, replace(block, rows=numbers))
@@ -60,7 +79,7 @@ class Attributes:
             there = (learned != None).any(axis=0)  # noqa: E711
             names = {n for n, t in zip(rows.categorical_names, there, strict=True) if t}
             fresh = [name in names for name in self.features.values[before:]]
-        return self._placed(numbers.numeric, source, column), fresh
+        return self._placed(numbers.numeric, source, column), steps.size, fresh
 
     def vectors(self, rows: Rows) -> Floats:
         """The rows in the columns of the window, float64 (n, D); NaN for missing values."""

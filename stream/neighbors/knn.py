@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.parameters import number, one_of, shown, whole
-from stream.data.rows import conflicts
 from stream.data.schema import HEAVIEST, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
@@ -249,10 +248,8 @@ class KNNClassifier(Learner):
         return super().limit(max_bytes, schema, max_classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number in a field of categories, or a category in a field of numbers."""
-        if not rows.categorical_names and not self._memory.arrays.nominal.any():
-            return {}
-        return conflicts(rows, self._memory.named(0), self._memory.named(1))
+        """See `Attributes.refusals`."""
+        return self._memory.refusals(rows)
 
     # Learning and predicting.
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows
 from stream.data.columns import named, restored
 from stream.data.schema import HEAVIEST, LARGEST, Label
 from stream.data.state import Rules, Saved, State
@@ -343,6 +343,14 @@ class Memory(Attributes):
         """The arrays that kernels work on."""
         return self.window.arrays
 
+    @property
+    def nominal(self) -> Ints:
+        return self.arrays.nominal
+
+    def codes_in_use(self) -> Floats:
+        out: Floats = self.window.cells[self.nominal == 1]
+        return out
+
     def room(self, k: int) -> Scratch:
         """Scratch buffers for a search of the k nearest, reused between calls. They hold no
         state."""
@@ -363,16 +371,11 @@ class Memory(Attributes):
         which = np.empty(GROUP, dtype=np.int64)
         return Scratch(chunk[0], chunk[1], lane, which, acc, near, found, best)
 
-    def named(self, nominal: int) -> list[str]:
-        """The names of categorical attributes (1) or of numeric ones (0)."""
-        kinds = self.arrays.nominal.tolist()
-        return [f for f, kind in zip(self.features, kinds, strict=True) if kind == nominal]
-
     def admit(self, block: Block, classes: int) -> Floats:
         """The rows of the block, float64 (n, D), after what its steps learn got columns and
         codes."""
-        x, fresh = self.encode(block, lambda: self.window.cells[self.arrays.nominal == 1])
-        if learning(block).size:
+        x, learns, fresh = self.encode(block)
+        if learns:
             self.window.widen(fresh, classes)
         return x
 
@@ -427,11 +430,11 @@ class Memory(Attributes):
         here."""
         before = len(self.features)
         column = np.array([self.features.add(name) for name in other.features], dtype=np.int64)
-        kinds = dict(zip(other.features, other.arrays.nominal.tolist(), strict=True))
+        kinds = dict(zip(other.features, other.nominal.tolist(), strict=True))
         fresh = [kinds[name] == 1 for name in self.features.values[before:]]
         self.window.widen(fresh, int(max(classes.max(initial=-1) + 1, self.arrays.classes.size)))
         theirs = other.window.cells.copy()
-        nominal = other.arrays.nominal == 1
+        nominal = other.nominal == 1
         theirs[nominal] = self._categories.translate(theirs[nominal], other._categories)
         cells = np.full((len(self.features), theirs.shape[1]), np.nan)
         kept = column >= 0
@@ -441,8 +444,8 @@ class Memory(Attributes):
     def export(self) -> State:
         """The state; arrays are copied only if needed."""
         records = self.window.export()
-        nominal = self.arrays.nominal == 1
-        codes, categories = self._categories.export(self.window.cells[nominal])
+        nominal = self.nominal == 1
+        codes, categories = self._categories.export(self.codes_in_use())
         cells = records.arrays["cells"].copy()
         cells[nominal] = np.where(np.isnan(codes), 0.0, codes)
         records = State(records.header, {**records.arrays, "cells": cells})
@@ -457,7 +460,6 @@ class Memory(Attributes):
         out.features = restored(out.features, state.nested("names"))
         records, features = state.nested("records"), len(out.features)
         out.window = SlidingWindow.restored(records, size, features, classes)
-        nominal = out.arrays.nominal == 1
-        cells = out.window.cells[nominal]
-        out._categories = CategoryCodes.restored(cells, state.nested("categories"))
+        own = state.nested("categories")
+        out._categories = CategoryCodes.restored(out.codes_in_use(), own)
         return out

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from stream.data.block import Block, Rows
 from stream.data.parameters import whole
-from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, SchemaError
@@ -191,10 +190,8 @@ class DecisionTreeClassifier(Learner):
         return super().limit(max_bytes, schema, classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number in a field of categories, or a category in a field of numbers."""
-        if not rows.categorical_names and not self._grown.arrays.nominal.any():
-            return {}
-        return conflicts(rows, self._grown.of_kind(0), self._grown.of_kind(1))
+        """See `Attributes.refusals`."""
+        return self._grown.refusals(rows)
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import Block, Floats, learning
+from stream.data.block import Block, Floats
 from stream.data.columns import grown, named, padded, restored
 from stream.data.schema import HEAVIEST, LARGEST
 from stream.data.state import Rules, Saved, State, count_in
@@ -72,15 +72,14 @@ class Grown(Attributes):
         """The number of nodes, with the leaves."""
         return int(self.arrays.counts[NODES])
 
-    def of_kind(self, nominal: int) -> list[str]:
-        """The names of categorical attributes (1) or of numeric ones (0)."""
-        kinds = self.arrays.nominal.tolist()
-        return [name for name, kind in zip(self.features, kinds, strict=True) if kind == nominal]
+    @property
+    def nominal(self) -> Ints:
+        return self.arrays.nominal
 
     def admit(self, block: Block, classes: int) -> Floats:
         """The rows of the block, float64 (n, D), after there is room for what its steps learn."""
-        x, fresh = self.encode(block, self._codes_in_use)
-        if learns := learning(block).size:
+        x, learns, fresh = self.encode(block)
+        if learns:
             self._widen(fresh, classes, learns)
         return x
 
@@ -137,7 +136,7 @@ class Grown(Attributes):
         out: NDArray[np.bool_] = nominal[feature] == 1
         return out
 
-    def _codes_in_use(self) -> Floats:
+    def codes_in_use(self) -> Floats:
         """The codes in the window, oldest record first, and those of tests."""
         s = self.arrays
         cells = s.cells[self._by_age()][:, s.nominal == 1]
@@ -149,7 +148,7 @@ class Grown(Attributes):
         """The state. It does not depend on the positions of records in memory."""
         s, at, nodes = self.arrays, self._by_age(), self.nodes
         cells, cut, nominal = s.cells[at], s.cut[:nodes].copy(), s.nominal == 1
-        codes, categories = self._categories.export(self._codes_in_use())
+        codes, categories = self._categories.export(self.codes_in_use())
         split = cells[:, nominal].size
         cells[:, nominal] = codes[:split].reshape(cells[:, nominal].shape)
         cut[self._named_categories()] = codes[split:]
@@ -195,7 +194,7 @@ class Grown(Attributes):
         for i, leaf in enumerate(found["leaf"].tolist()):
             push(leaf, i, s)
         s.counts[HELD] = held
-        out._categories = CategoryCodes.restored(out._codes_in_use(), state.nested("categories"))
+        out._categories = CategoryCodes.restored(out.codes_in_use(), state.nested("categories"))
         return out
 
 
