@@ -30,7 +30,6 @@ __all__ = [
     "event_of",
     "faults",
     "faults_of",
-    "is_change",
     "operation_of",
     "reading",
     "refused",
@@ -199,21 +198,19 @@ class ChangeEvents:
         return row
 
 
-def is_change(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a change event.
+def operation_of(document: Mapping[str, Any]) -> str | None:
+    """The operation of a change event; None of another document.
 
     Examples
     --------
-    >>> is_change({"op": "c"}), is_change({"schema": {}, "payload": {"op": "c", "after": {}}})
-    (False, True)
+    >>> operation_of({"schema": {}, "payload": {"op": "c", "after": {}}})
+    'c'
+    >>> operation_of({"op": "c"})
     """
     event = _event(document)
-    return event.get("op") in OPERATIONS and ("after" in event or "source" in event)
-
-
-def operation_of(event: Mapping[str, Any]) -> str:
-    """The operation of a change event."""
-    return str(_event(event)["op"])
+    operation = event.get("op")
+    known = operation in OPERATIONS and ("after" in event or "source" in event)
+    return operation if known else None
 
 
 def row_of(document: Mapping[str, Any], wanted: Collection[str]) -> Document | None:
@@ -226,10 +223,10 @@ def row_of(document: Mapping[str, Any], wanted: Collection[str]) -> Document | N
     ({'id': 7}, {'id': 7})
     >>> row_of({"op": "d", "before": {"id": 7}, "after": None}, ROWS)
     """
-    if not is_change(document):
+    operation = operation_of(document)
+    if operation is None:
         return document if isinstance(document, dict) else dict(document)
-    event = _event(document)
-    row = event.get("after") if event["op"] in wanted else None
+    row = _event(document).get("after") if operation in wanted else None
     return row if isinstance(row, dict) else None
 
 

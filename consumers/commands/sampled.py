@@ -111,12 +111,13 @@ def _rows(found: Sampled) -> Sampled:
     ConfigError
         No event has a new row.
     """
-    from consumers.codecs.raw import ROWS, is_change, operation_of, row_of
+    from consumers.codecs.raw import ROWS, operation_of, row_of
 
-    if not all(map(is_change, found.records)):
+    operations = [operation_of(record) for record in found.records]
+    if None in operations:
         return found
+    events = Counter(map(str, operations))
     rows = [row_of(record, ROWS) for record in found.records]
-    events = Counter(map(operation_of, found.records))
     kept = [number for number, row in enumerate(rows) if row is not None]
     if not kept:
         raise ConfigError(
