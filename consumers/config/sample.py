@@ -339,13 +339,11 @@ def _kind(
 ) -> tuple[Kind | None, str]:
     if not values:
         return None, f"no value in {counted(n, 'record')}"
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    numbers = [v for v in numbers if not isinstance(v, float) or isfinite(v)]
+    every = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = [v for v in every if not _infinite(v)]
     truths = [v for v in values if isinstance(v, bool)]
     strings = [v for v in values if isinstance(v, str)]
-    infinite = sum(isinstance(v, float) for v in values) - sum(
-        isinstance(v, float) for v in numbers
-    )
+    infinite = len(every) - len(numbers)
     others = len(values) - len(numbers) - len(truths) - len(strings) - infinite
     if infinite * 2 > len(values):
         return None, share_text(infinite, len(values), "infinite") + ", which no model supports"
@@ -382,13 +380,15 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
             return "binary", _zeros(total, ones)
         return "numeric", _perhaps_more(total, ones)
     why = share_text(len(numbers), total, "a number", "numbers")
-    odd = (v if isinstance(v, str) else repr(v) for v in values if _no_number(v))
+    odd = (
+        v if isinstance(v, str) else repr(v) for v in values if isinstance(v, str) or _infinite(v)
+    )
     words = Counter(odd).most_common(1)
     return "numeric", why + _rejects(total - len(numbers), words[0][0] if words else None)
 
 
-def _no_number(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, float) and not isfinite(value))
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and not isfinite(value)  # an integer may have any length
 
 
 def _refers(name: str, values: list[Any], numbers: list[Any]) -> bool:

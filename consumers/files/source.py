@@ -204,8 +204,7 @@ class FileSource:
         declared: frozenset[str] = frozenset(),
     ) -> Iterator[Record]:
         """The records of all files. For the arguments see `read_records`, and `Wanted`."""
-        wanted = self._wanted(types, missing, verbatim, marks)
-        wanted.declared = declared
+        wanted = self._wanted(types, missing, verbatim, marks, declared)
         readers = (self._reader(number, file) for number, file in enumerate(self._files))
         return chain.from_iterable(reader.records(wanted) for reader in readers)
 
@@ -236,8 +235,10 @@ class FileSource:
         missing: Collection[str],
         verbatim: Collection[str | None],
         marks: Mapping[str, str] | None,
+        declared: frozenset[str] = frozenset(),
     ) -> Wanted:
-        wanted = Wanted(types or {}, frozenset(missing), verbatim, marks or {}, say=self._say_once)
+        given = types or {}, frozenset(missing), verbatim, marks or {}, declared
+        wanted = Wanted(*given, say=self._say_once)
         self.decimal_marks = wanted.decided
         return wanted
 
