@@ -240,9 +240,12 @@ class Comparison:
 
     @property
     def e_value(self) -> float:
+        return self._e_value(self.undecided)
+
+    def _e_value(self, undecided: str) -> float:
         a = self._arrays
         found = float(kernels.evidence(a["counts"], a["e_values"]))
-        return min(found, 1.0) if self.undecided else found
+        return min(found, 1.0) if undecided else found
 
     def copy(self) -> Comparison:
         """A copy of the comparison."""
@@ -256,7 +259,8 @@ class Comparison:
 
     def view(self) -> ComparisonView:
         """A frozen copy."""
-        a, undecided, e_value = self._arrays, self.undecided, self.e_value
+        a, undecided = self._arrays, self.undecided
+        e_value = self._e_value(undecided)
         compared, won, lost, *_ = a["counts"].tolist()
         if not compared:
             return ComparisonView(0, won, lost, undecided, e_value, None, None, None)
