@@ -107,11 +107,10 @@ def encoded_block(block: PredictionBlock) -> tuple[NDArray[np.uint8], NDArray[np
     columns[:, kernels.ID] = np.arange(len(cells), len(cells) + len(block.ids))
     texts, starts = _texts(cells, block.ids)
     top = min(block.top, len(classes))
-    longest = [max(map(len, each), default=0) for each in (places, models, classes, actions)]
-    each = sum(map(len, _FIXED)) + sum(longest)
+    each = sum(map(len, _FIXED)) + sum(map(_longest, (places, models, classes, actions)))
     evidence = made.evidence
     lists = 1 if evidence is None else 2
-    each += _OTHERS + lists * top * (longest[2] + LONGEST + 3)
+    each += _OTHERS + lists * top * (_longest(classes) + LONGEST + 3)
     size = len(block.ids) * each + (1 + _ESCAPED) * int(starts[-1] - starts[len(cells)])
     out, lengths = np.empty(size, dtype=np.uint8), np.empty((len(block.ids), 2), dtype=np.int64)
     p = np.ascontiguousarray(made.proba)
@@ -162,6 +161,10 @@ def _columns(block: PredictionBlock) -> NDArray[np.int64]:
     starts = np.array([start for start, _ in block.models], dtype=np.int64)
     columns[:, kernels.MODEL] = np.searchsorted(starts, np.arange(n), side="right") - 1
     return columns
+
+
+def _longest(cells: list[bytes]) -> int:
+    return max(map(len, cells), default=0)
 
 
 def _texts(cells: list[bytes], ids: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
