@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
+from inspect import CO_VARARGS
 from pathlib import Path
 from threading import RLock, local
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,8 @@ class Kernel(partial[Any]):
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
+        if function.__code__.co_flags & CO_VARARGS:  # numba hands these over as one tuple
+            raise TypeError(f"{function.__qualname__}: a kernel takes no *arguments")
         self.py_func, self.options = function, options
         self.root = _root(function.__module__.partition(".")[0])
         self.stamp = _stamp(self.root)

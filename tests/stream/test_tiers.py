@@ -17,7 +17,7 @@ import pytest
 
 from stream.kernel import kernel
 from stream.kernel.interpreted import Interpreter, Single
-from stream.kernel.tiers import VARIABLE
+from stream.kernel.tiers import VARIABLE, Kernel
 from tests.both_ways import BothWays, DiffersError
 from tests.programs.wide import WIDE, wide_program
 from tests.waiting import PATIENCE
@@ -97,6 +97,16 @@ def test_unknown_way_is_refused() -> None:
         ran(LEARN, "fast")
 
     assert f"stream.errors.SchemaError: {VARIABLE} expects one of" in failed.value.stderr
+
+
+def test_kernel_has_a_fixed_number_of_arguments() -> None:
+    """While it compiles, numba would call Python with one tuple in their place."""
+
+    def many(*values: float) -> float:
+        return values[0]
+
+    with pytest.raises(TypeError, match="many: a kernel takes no"):
+        Kernel(many, {})
 
 
 def test_copy_of_a_kernel_is_the_kernel() -> None:
