@@ -208,7 +208,7 @@ def test_first_line_that_is_a_record_is_no_header(tmp_path: Path, url: str, caps
 def test_records_that_would_be_dead_letters_are_counted(
     tmp_path: Path, url: str, capsys: Said
 ) -> None:
-    """A record without any value that fits is none, also where bad values count as missing."""
+    """No value of such a record fits, although bad values count as missing."""
     config, rows = tmp_path / "shop.toml", tmp_path / "rows.csv"
     of = f'transport = "{url}"\nobservations = "obs"\n[features]\nx = "numeric"\n'
     config.write_text(f'name = "shop"\n[input]\n{of}[values]\non_bad_value = "missing"\n')

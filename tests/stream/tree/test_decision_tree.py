@@ -76,7 +76,7 @@ def test_a_rule_that_changed_is_replaced() -> None:
 
 
 def test_a_heavy_record_is_a_leaf_of_its_own_in_the_end() -> None:
-    """Beside it the others are predicted as without it."""
+    """The other records are predicted as without it."""
     model = DecisionTreeClassifier(grace_period=10)
     for i in range(2000):
         model.learn_one({"x": i % 100}, i % 100 < 50, 1e6 if i == 100 else 1.0)
