@@ -113,13 +113,13 @@ def unpacked(s: Floats, features: int, classes: int, unit: Floats) -> Moments:
 
 
 def rescaled(moments: Moments, scale: Floats) -> Moments:
-    """The same moments with another scale (D,)."""
+    """The same moments with another scale (D,). A mean is never -0.0, see `fit_scale`."""
     by = scale / moments.scale
     return moments._replace(
-        mean=moments.mean * by,
+        mean=moments.mean * by + 0.0,
         m2=moments.m2 * by * by,
         scale=scale,
-        total_mean=moments.total_mean * by,
+        total_mean=moments.total_mean * by + 0.0,
         total_m2=moments.total_m2 * by * by,
     )
 

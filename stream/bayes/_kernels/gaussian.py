@@ -155,7 +155,8 @@ def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
         if new != old:
             by, s[j, 1, k] = new / old, new
             for a in range(HEAD, s.shape[1], PER_CLASS):
-                s[j, a + 1, k] *= by
+                # A mean is never -0.0, which a record without a value here would make 0.0.
+                s[j, a + 1, k] = s[j, a + 1, k] * by + 0.0
                 s[j, a + 2, k] = s[j, a + 2, k] * by * by
 
 

@@ -263,6 +263,25 @@ FAR_ANCHORS = [
 
 
 @pytest.mark.parametrize("make", FAR_ANCHORS)
+def test_a_mean_that_rounds_to_zero_has_no_sign_that_a_block_loses(make) -> None:
+    """The mean of 5e-324 and 0, once a large value gives the feature its scale back."""
+    xs = [{"v": 5e-324}, {"v": 0.0}, {"v": 1e15}, {}, {"v": 2.0}]
+    ys = ["a", "a", "b", "a", "b"]
+    for merging in (False, True):
+        models = [make(), make()]
+        for model, learn in zip(models, (by_ones, in_one_block), strict=True):
+            if merging:
+                large = make()
+                large.learn_one(xs[2], ys[2])
+                model.learn_many(xs[:2], ys[:2])
+                model.merge(large)
+            rest = 3 if merging else 0
+            learn(model, xs[rest:], ys[rest:])
+
+        assert models[0].fingerprint() == models[1].fingerprint()
+
+
+@pytest.mark.parametrize("make", FAR_ANCHORS)
 @pytest.mark.parametrize("far", [1e100, -1e60, 1.0])
 def test_tiny_values_after_a_far_one_are_not_magnified_with_it(make, far) -> None:
     """The anchor's record was unlearned: all squares are 0, but what is left lies far from it."""
