@@ -320,9 +320,27 @@ def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for name, value in pairs:
             values.setdefault(name, []).append(value)
         for name, each in values.items():
-            if len(set(map(repr, each))) > 1:
+            if not all(_are_equal(each[0], other) for other in each[1:]):
                 document[name] = Repeated(each)
     return document
+
+
+def _are_equal(one: object, other: object) -> bool:
+    """Whether two values are written alike: 1, 1.0 and true differ, and so do names in another
+    order.
+
+    It takes no longer than the smaller one has values. So all objects that are inside each other
+    take little more than their bytes, and not their bytes for each level.
+    """
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(
+            a == b and _are_equal(one[a], other[b]) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    return one == other if isinstance(one, str) else repr(one) == repr(other)
 
 
 def _integer(digits: str) -> int | float:

@@ -133,10 +133,13 @@ class Body:
     def _hide(self) -> None:
         """Hide plain texts that are offered beside HTML, and of which it has not a quarter of the
         words."""
+        last, shown = -1, set[str]()  # the words of a page are read once for all texts
         for plain, page in self._instead.items():
+            if page != last:
+                last, shown = page, _words_of(self._texts[page])
             text = self._texts[plain]
             words = _words_of(text)
-            if 4 * len(words & _words_of(self._texts[page])) < len(words):
+            if 4 * len(words & shown) < len(words):
                 self.hidden.append(text)
                 self.odd.append("alternative_differs")
                 self._texts[plain] = ""

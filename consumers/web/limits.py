@@ -236,6 +236,8 @@ class Limited(H11Protocol):
                 if self._ahead > HEAD_BYTES:
                     self.transport.abort()
                     return
+            if self.conn.their_state is h11.MUST_CLOSE:
+                return  # it said that this was its last request
             super().data_received(piece)
             if self.transport.is_closing():
                 return
@@ -245,6 +247,16 @@ class Limited(H11Protocol):
             self._cancel()
         else:
             self._expect_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP. A request that it is a part of is not answered any more."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         """Start the shorter timeout of an idle connection."""

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 
 import bcrypt
@@ -267,6 +267,46 @@ def test_body_that_comes_at_once_is_parsed_in_few_pieces(monkeypatch: pytest.Mon
 
     assert sum(pieces) == len(start) + 8000
     assert len(pieces) < 5
+
+
+STREAM = b"GET /events HTTP/1.1\r\nhost: localhost\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (GET[:-2] + b"connection: close\r\n\r\n" + GET, 200),
+        (b"GET /healthz HTTP/1.0\r\n\r\nno HTTP\r\n\r\n", 200),
+        (GET + b"no HTTP\r\n\r\n", 200),
+        (GET[:-2] + CHUNKED + b"0\r\n" + b"a: b\r\n" * 20_000 + b"\r\n", 400),
+        (STREAM + b"connection: close\r\n\r\n", 200),
+        (STREAM + CHUNKED, 200),
+        (GET[:-2] + CHUNKED, 200),
+    ],
+)
+def test_what_is_no_http_fails_nowhere(
+    sent: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind a request, in it, and while it is answered: no traceback is logged."""
+    with serving() as running:
+        with running.connect() as client:
+            assert answered(client, sent) == status
+            if sent.endswith(CHUNKED):
+                with suppress(OSError):
+                    client.sendall(b"no chunk\r\n")
+                assert _ends(client)
+        with running.connect() as client:
+            assert answered(client) == 200
+    assert [each for each in caplog.records if each.exc_info] == []
+
+
+def _ends(held: socket.socket) -> bool:
+    """Whether the other side ends the connection, after what it still sends."""
+    with suppress(ConnectionError):
+        while held.recv(4096):
+            pass
+    return True
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from consumers.codecs.rows import MessageRows
 
 __all__ = ["MOST_UNPACKED", "ArrowMessages", "documents", "message_of"]
 
-MOST_UNPACKED = 16 * 2**20  # bytes of a message: of its buffers, and of the values in its columns
+MOST_UNPACKED = 16 * 2**20  # bytes of a message: of buffers and headers, and of values in columns
 
 
 class ArrowMessages:
@@ -159,7 +159,7 @@ def _batches(value: bytes | None, most: int) -> list[Any]:
             "oversize", f"{size.rows:,} rows, at most {most:,} ([commit] max_records)"
         )
     if size.unpacked > MOST_UNPACKED:
-        raise _too_large("its buffers")
+        raise _too_large("its buffers and headers")
     import pyarrow as pa
 
     with _guarded():

@@ -15,6 +15,7 @@ unpacks to is counted before it becomes values.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +29,19 @@ MAGIC = b"ARROW1\0\0"  # of the file format; what follows is a stream, then the 
 _CONTINUATION = 0xFFFFFFFF
 _DICTIONARY, _RECORDS = 2, 3  # types of headers
 _LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3  # fields of a record batch
-_HEADER_TYPE, _HEADER, _BODY_LENGTH = 1, 2, 3  # fields of a message
+_HEADER_TYPE, _HEADER, _BODY_LENGTH, _OF_MESSAGE = 1, 2, 3, 4  # fields of a message
+_SCHEMA, _FIELDS, _OF_SCHEMA = 1, 1, 2  # a type of header, and its fields
+_NAME, _TYPE_KIND, _TYPE, _CHILDREN, _OF_FIELD = 0, 2, 3, 5, 6  # fields of a field
+_TIMESTAMP, _ZONE = 10, 1  # a type with a text, and where it is
+_EACH = 1024  # bytes of a field: its memory, and the time in which it is read
+_SHORT = 1024  # bytes of a header, which describe too little to be looked at
+_ENOUGH = (1 << 24) + 1  # bytes that are counted: a message may not have more
 
 _u16, _i32, _u32, _i64 = (struct.Struct(f"<{code}").unpack_from for code in "HiIq")
 
 
 class StreamSize(NamedTuple):
-    """Rows of all record batches, and bytes of all buffers when they are unpacked."""
+    """Rows of all record batches, and bytes of all buffers and headers when they are unpacked."""
 
     rows: int
     unpacked: int
@@ -88,6 +95,8 @@ def size_of(value: bytes) -> StreamSize:
             if body < 0 or at + body > len(stream):
                 raise ValueError("a record batch is cut off")
             kind = _kind(table)
+            if length > _SHORT:
+                unpacked += _described(table, kind)
             if kind in (_DICTIONARY, _RECORDS):
                 batch = _inner(table, _HEADER)
                 if kind == _DICTIONARY:
@@ -99,6 +108,53 @@ def size_of(value: bytes) -> StreamSize:
     except (struct.error, IndexError):
         raise ValueError("a header is damaged") from None
     return StreamSize(rows, unpacked)
+
+
+def _described(message: _Table, kind: int) -> int:
+    """Bytes of what a header describes. Offsets may lead to one field, or one text, any number of
+    times: a kilobyte can describe more fields than any memory has."""
+    total = _metadata(message, _OF_MESSAGE)
+    if kind != _SCHEMA:
+        return total
+    schema = _inner(message, _HEADER)
+    total += _metadata(schema, _OF_SCHEMA)
+    waiting = [_tables(schema, _FIELDS)]
+    while waiting and total < _ENOUGH:
+        field = next(waiting[-1], None)
+        if field is None:
+            waiting.pop()
+            continue
+        total += _EACH + _text(field, _NAME) + _metadata(field, _OF_FIELD)
+        at = _field(field, _TYPE_KIND)
+        if at and field.data[at] == _TIMESTAMP:
+            total += _text(_inner(field, _TYPE), _ZONE)
+        waiting.append(_tables(field, _CHILDREN))
+    return total
+
+
+def _metadata(table: _Table, number: int) -> int:
+    """Bytes of pairs of texts."""
+    total = 0
+    for pair in _tables(table, number):
+        total += _text(pair, 0) + _text(pair, 1)
+        if total > _ENOUGH:
+            break
+    return total
+
+
+def _tables(table: _Table, number: int) -> Iterator[_Table]:
+    """The tables of a vector."""
+    at = _field(table, number)
+    if at:
+        at += _u32(table.data, at)[0]
+        for place in range(at + 4, at + 4 + 4 * _u32(table.data, at)[0], 4):
+            yield _table(table.data, place)
+
+
+def _text(table: _Table, number: int) -> int:
+    """The bytes of a text; 0 without it."""
+    at = _field(table, number)
+    return int(_u32(table.data, at + _u32(table.data, at)[0])[0]) if at else 0
 
 
 class _Table(NamedTuple):

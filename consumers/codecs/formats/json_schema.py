@@ -6,8 +6,9 @@ Rule: nothing is fetched. A schema refers to those that it was registered with, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -19,6 +20,14 @@ from consumers.codecs.schemas import StoredSchema
 __all__ = ["FORMAT"]
 
 MOST_STEPS = 100_000  # of a pattern on one text, which can otherwise take time without a bound
+# Times that a schema, by its references, may check one value: a kilobyte of references to
+# references can ask for more than anybody would wait for.
+MOST_CHECKS = 10_000
+MOST_LOOKS = 100_000  # of references for their targets
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMED = ("$anchor", "$dynamicAnchor", "$id", "id")
+_APART = ("definitions", "$defs", "enum", "const", "default", "examples")  # checked by reference
+_ONE_OF = ("properties", "prefixItems")  # of which a value inside has one
 
 _LABEL = {"type": ["null", "boolean", "integer", "string"]}
 _TEXT, _INTEGER, _NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
@@ -79,14 +88,107 @@ def _validator(schema: StoredSchema) -> Any:
         if any(map(too_deep, texts)):
             raise ValueError(f"expected at most {DEEPEST} levels of nesting")
         resources = [(name, json.loads(text)) for name, text in schema.references]
+        tree = json.loads(schema.text)
+        _Checks([tree, *(each for _, each in resources)]).check(tree)
         return jsonschema_rs.validator_for(
-            json.loads(schema.text),
+            tree,
             registry=jsonschema_rs.Registry(resources) if resources else None,
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS),
             offline=True,
         )
     except Exception as error:
         raise RecordError("unusable_schema", f"not a JSON Schema: {shortened(error)}") from None
+
+
+class _Checks:
+    """Counts how often a value can be checked, with schemas that others refer to.
+
+    A reference is followed by its fragment into each document that has it, wherever it leads by the
+    rules of URLs: the most counts. One back to a schema around it is checked with a value inside.
+
+    Parameters
+    ----------
+    trees
+        The schema and its references.
+    """
+
+    def __init__(self, trees: Sequence[Any]) -> None:
+        self._roots = list(trees)
+        self._by_name: dict[str, list[Any]] = {}
+        self._targets: dict[str, list[Any]] = {}  # of a fragment
+        self._known: dict[int, int] = {}
+        for node in _nodes(trees):
+            names = {node[each] for each in _NAMED if isinstance(node.get(each), str)}
+            for name in names:
+                self._by_name.setdefault(name.lstrip("#"), []).append(node)
+            if names and ("$id" in node or "id" in node):
+                self._roots.append(node)
+
+    def check(self, tree: Any) -> None:
+        """Raise ValueError if a value can be checked too often."""
+        open_: set[int] = set()
+        waiting = [(tree, False)]
+        while waiting:  # not on the stack, because references lead as deep as a schema is long
+            node, done = waiting.pop()
+            if done:
+                open_.remove(id(node))
+                groups = self._groups(node)
+                self._known[id(node)] = 1 + sum(max(map(self._of, each)) for each in groups if each)
+            elif id(node) not in self._known and id(node) not in open_:
+                open_.add(id(node))
+                waiting.append((node, True))
+                waiting += [(each, False) for group in self._groups(node) for each in group]
+        if self._of(tree) > MOST_CHECKS:
+            raise ValueError(f"its references check a value more than {MOST_CHECKS:,} times")
+
+    def _of(self, node: Any) -> int:
+        return self._known.get(id(node), 1)
+
+    def _groups(self, node: Any) -> Iterator[Sequence[Any]]:
+        """What is checked with a schema, or with those of a list: of each group one."""
+        if isinstance(node, list):
+            yield from ([each] for each in node)
+        for key, inside in node.items() if isinstance(node, dict) else ():
+            if key in _REFERENCES and isinstance(inside, str):
+                yield self._targets_of(inside.partition("#")[2])
+            elif key in _ONE_OF and isinstance(inside, dict | list):
+                yield list(inside.values()) if isinstance(inside, dict) else inside
+            elif key not in _APART and isinstance(inside, dict | list):
+                yield [inside]
+
+    def _targets_of(self, fragment: str) -> Sequence[Any]:
+        """What a reference may lead to."""
+        if fragment and fragment[0] != "/":
+            return self._by_name.get(unquote(fragment), ())
+        if fragment not in self._targets:
+            if len(self._targets) * len(self._roots) > MOST_LOOKS:
+                raise ValueError("it has too many names and references to be followed")
+            steps = [each.replace("~1", "/").replace("~0", "~") for each in fragment.split("/")]
+            found = (_inside(root, list(map(unquote, steps[1:]))) for root in self._roots)
+            self._targets[fragment] = [each for each in found if isinstance(each, dict | list)]
+        return self._targets[fragment]
+
+
+def _inside(node: Any, steps: Sequence[str]) -> Any:
+    """What is at the end of a JSON pointer; None without it."""
+    for step in steps:
+        if isinstance(node, list) and step.isdecimal() and len(step) < 10:
+            node = node[int(step)] if int(step) < len(node) else None
+        else:
+            node = node.get(step) if isinstance(node, dict) else None
+    return node
+
+
+def _nodes(trees: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """All objects in some trees."""
+    waiting = list(trees)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 def _writer(schema: StoredSchema) -> Writer:

@@ -12,6 +12,7 @@ import pytest
 
 from consumers.base.errors import RecordError
 from consumers.base.fields import MISSING
+from consumers.codecs.arrow import sizes
 from consumers.codecs.arrow.messages import MOST_UNPACKED, ArrowMessages, documents, message_of
 from consumers.codecs.arrow.sizes import size_of
 from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObservations
@@ -185,6 +186,31 @@ def test_little_that_unpacks_to_much_is_refused(kind: str) -> None:
     value = written(pa.table(columns), codec="zstd")
     assert len(value) < LARGEST_RECORD
     reason, detail = rejected(value)
+    assert (reason, f"{MOST_UNPACKED:,}" in detail) == ("oversize", True)
+
+
+@pytest.mark.parametrize(
+    ("of", "text"), [(sizes._FIELDS, sizes._NAME), (sizes._OF_SCHEMA, 1)], ids=["fields", "pairs"]
+)
+def test_header_that_names_one_text_many_times_is_refused(of: int, text: int) -> None:
+    """pyarrow would copy it each time: a megabyte could describe 60 GB."""
+    n, long = 1_000, "x" * 100_000
+    table = pa.table({f"c{i}": ["1"] for i in range(n)} | {long: ["1"]})
+    pairs = {f"k{i}": "v" for i in range(n)} | {"k": long}
+    value = bytearray(written(table.replace_schema_metadata(pairs)))
+    (length,) = struct.unpack_from("<i", value, 4)
+    header = memoryview(value)[8 : 8 + length]
+    schema = sizes._inner(sizes._table(header, 0), sizes._HEADER)
+    tables = list(sizes._tables(schema, of))
+    longest = max(tables, key=lambda each: sizes._text(each, text))
+    vector = sizes._field(schema, of)
+    vector += struct.unpack_from("<I", header, vector)[0]
+    for i in range(len(tables)):
+        place = vector + 4 + 4 * i
+        struct.pack_into("<I", header, place, longest.at - place)
+
+    reason, detail = rejected(bytes(value))
+
     assert (reason, f"{MOST_UNPACKED:,}" in detail) == ("oversize", True)
 
 

@@ -42,6 +42,13 @@ def _parts(each: Callable[[int], bytes]) -> Callable[[int], bytes]:
     return made
 
 
+def _alternatives(n: int) -> bytes:
+    """n plain texts, and the one HTML of n words that is shown instead of them."""
+    plain = b"".join(b"--x\n\nhello %d\n" % i for i in range(n))
+    page = b"--x\nContent-Type: text/html\n\n" + b"".join(b"word%d " % i for i in range(n))
+    return b"Content-Type: multipart/alternative; boundary=x\n\n" + plain + page + b"\n--x--\n"
+
+
 # Before the piece, the piece, after it.
 _HEADERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "subject": (b"Subject: ", b"a", END),
@@ -234,6 +241,7 @@ def _mails() -> dict[str, Construct]:
     made |= {f"part: {name}": repeated(*each) for name, each in _PARTS.items()}
     made |= {f"body: {name}": repeated(*each) for name, each in _BODIES.items()}
     made["header: cases of one name"] = _of_cases
+    made["part: alternatives of one page"] = _alternatives
     made["part: long boundary"] = _long_boundary
     made["part: texts that begin alike"] = _parts(lambda n: WORDS * n)
     made["part: long texts"] = _parts(lambda n: b"a" * n)

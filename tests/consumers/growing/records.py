@@ -99,6 +99,13 @@ _REQUESTS: dict[str, tuple[str, tuple[bytes, bytes, bytes]]] = {
 }
 
 
+def _twice(n: int) -> bytes:
+    """Objects in each other, each with a name twice, around a list."""
+    depth = min(n, 120)
+    numbers = b",".join([b"1.5"] * 64 * n)
+    return b'{"id": "1", "x": 0, "x": ' * depth + b"[" + numbers + b"]" + b"}" * depth
+
+
 def _json() -> dict[str, Construct]:
     observations = JsonObservations(SCHEMA, "id", "label")
     labels = JsonLabels(reporter="reporter")
@@ -120,6 +127,7 @@ def _json() -> dict[str, Construct]:
         for title, read in readers.items()
         for name, each in _JSON.items()
     }
+    made |= {f"{title}, names twice": Construct(_twice, read) for title, read in readers.items()}
     for name, (kind, each) in _REQUESTS.items():
         made[f"request, {name}"] = Construct(repeated(*each), partial(_request, kind))
     return made

@@ -20,6 +20,7 @@ FOUND = (
     *("HTML, attributes, distinct", "HTML, attributes, NULs", "HTML, attributes, slashes"),
     *("HTML, fonts and paragraphs", "HTML, links in tables in links"),
     *("mail, Content-Type in quotes: names", "mail, file name: empty ones"),
+    *("mail, part: alternatives of one page", "JSON, names twice"),
     *("Avro, decimal", "Avro, whole decimal"),
     *("HTML, style, color: '(' before ''", "HTML, style, font-size: '1' before 'x'"),
     *("HTML, style, background: 'a(' before ''", "HTML, style, color: ' ' before '!'"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import random
 from typing import Any
 
 import pytest
 
-from consumers.base.errors import RegistryError
+from consumers.base.errors import RecordError, RegistryError
 from consumers.codecs.format import shortened
 from consumers.codecs.formats import protobuf
 from consumers.codecs.registry import wire_format
@@ -26,6 +27,15 @@ def _case(name: str, text: str, *names: Any, **more: Any) -> Case:
     references = [{"name": each, "subject": "s", "version": 1} for each in names]
     answer = {"schema": text, "schemaType": kind, "references": references} | more
     return Case(name, encoded(answer), {"s": encoded({"schema": OTHER})}, True)
+
+
+def _doubling(reference: str) -> str:
+    """A schema that refers twice to one that refers twice to another one, 60 times."""
+    steps = {
+        f"a{i}": {"$anchor": f"n{i}", "allOf": [{"$ref": reference % (i + 1)}] * 2}
+        for i in range(60)
+    }
+    return json.dumps({"$id": "x", "$ref": reference % 0, "$defs": steps | {"a60": True}})
 
 
 UNUSABLE = {
@@ -52,6 +62,28 @@ def test_schema_that_ended_every_start_is_unusable(case, why) -> None:
     registry = registry_of(case.wire)
     registry._client._rest_client.session = Session(case)
     assert why in registry.schema(7).error
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/a%d", "#n%d", "x#/$defs/a%d"])
+def test_references_that_double_are_refused(reference: str) -> None:
+    """By pointers, by names and by documents: a record would be checked for years."""
+    schema = StoredSchema("JSON", _doubling(reference))
+
+    with pytest.raises(RecordError, match=r"unusable_schema: .* more than 10,000 times"):
+        wire_format("json_schema").reader(schema, None)
+
+
+def test_schema_that_leads_back_to_itself_is_used() -> None:
+    """Through all of 2,000 definitions, deeper than the stack."""
+    node = {
+        f"a{i}": {"items": {"$ref": f"#/$defs/a{(i + 1) % 2000}"}, "properties": {"x": True}}
+        for i in range(2000)
+    }
+    schema = StoredSchema("JSON", json.dumps({"$ref": "#/$defs/a0", "$defs": node}))
+
+    read = wire_format("json_schema").reader(schema, None)
+
+    assert read(b'{"x": [[1]]}') == {"x": [[1]]}
 
 
 def test_reference_with_the_name_of_the_schema_itself_is_another_file() -> None:
