@@ -36,6 +36,7 @@ __all__ = [
     "silence_compilation_warnings",
 ]
 
+INTERRUPTED = 130
 # Messages of the library loader and of the thread start.
 NO_MEMORY = (
     "failed to map segment",
@@ -96,6 +97,8 @@ def main(arguments: Sequence[str] | None = None, more: Commands | None = None) -
         application(asked, more)(args=given, prog_name="headwater")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:  # while the command is loaded
+        return INTERRUPTED
     return 0
 
 
@@ -236,7 +239,7 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
                     os.dup2(nowhere, stream.fileno())
             raise SystemExit(0) from None
         except KeyboardInterrupt:
-            raise SystemExit(130) from None
+            raise SystemExit(INTERRUPTED) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:

@@ -2,7 +2,7 @@
 
 import sys
 
-from headwater.cli import main
+from headwater.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

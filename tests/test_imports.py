@@ -7,6 +7,7 @@ now, rounded up; whoever needs more looks for what to load later.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -140,6 +141,48 @@ def test_check_of_a_configuration_loads_no_service(place: Path) -> None:
         "consumers.mail.document",
     }
     assert len(loaded) < CHECK, len(loaded)
+
+
+def test_start_that_is_asked_to_end_imports_no_more(place: Path) -> None:
+    """Ctrl-C is noted while the configuration is imported; the rest takes as long again."""
+    code = (
+        "import sys, json, threading; from pathlib import Path; from consumers.commands import run;"
+        "stop = threading.Event(); stop.set();"
+        f"run._serve(Path({str(place / 'orders.toml')!r}), False, stop, (None, None), False, None);"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    loaded = set(json.loads(python(code)))
+
+    assert "consumers.config.load" in loaded
+    assert not loaded & {*HEAVY, "consumers.shard.models", "consumers.cluster.fleet"}
+
+
+IMPORTED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000):  # the handler runs between two instructions
+                pass
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["headwater", "sample"]
+from headwater.start import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("typer", -signal.SIGINT), ("consumers.commands.sample", 130)]
+)
+def test_ctrl_c_within_an_import_prints_no_traceback(name: str, code: int) -> None:
+    """The shell reports 130 for both."""
+    command = [sys.executable, "-c", IMPORTED.format(name=name)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 @pytest.mark.parametrize("package", ["stream", "headwater"])

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from math import floor
@@ -182,7 +182,7 @@ def perform(
     from consumers.commands.run import make_own_topics, stopping
     from consumers.demo.picture import PictureListener
     from consumers.service.runner import Runner
-    from consumers.service.warm_up import begin_kernels
+    from consumers.service.warm_up import CompilationStopped, begin_kernels
     from consumers.transports import open_log
 
     config, stop = plan.config, threading.Event()
@@ -202,13 +202,13 @@ def perform(
                     stop.set()
 
             runner = Runner(config, log, stop, subscribers=[committed])
-            with _served(plan, runner) as address:
+            with suppress(CompilationStopped), _served(plan, runner) as address:
                 typer.echo(f"live page: {address}/")
                 typer.echo(f"metrics: {address}/metrics")
                 if show is not None and address is not None:
                     show(f"{address}/")
                 _introduce(plan)
-                begin_kernels(config, typer.echo)
+                begin_kernels(config, typer.echo, stop.is_set)
                 if not seconds:
                     _send_all(plan, log, stop)
                 with _drawn(watch, live=live), _feeding(plan, stop, seconds):

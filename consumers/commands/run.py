@@ -113,22 +113,28 @@ def _serve(
     decision: Decision | None,
 ) -> None:
     """`where`: what --shards and --processes say."""
-    from consumers.cluster.fleet import StartingFleet
-    from consumers.cluster.group import ShardGroup
-    from consumers.cluster.orphans import end_orphans
-    from consumers.config.load import log_of
-    from consumers.service.partitioning import check_partitioning
-    from consumers.service.warm_up import CompilationStopped, begin_kernels
-    from consumers.shard.models import build, build_model
-    from consumers.telemetry.supervisor import notifying
-
     config = _configured(file)
+    if _ends(stop):  # here and below before an import that takes long
+        return
+    from consumers.config.load import log_of
+    from consumers.shard.models import build, build_model
+
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
     build_model(config)  # report a wrong parameter before anything is opened
     for challenger in config.challenger:
         build(challenger)
+    if _ends(stop):
+        return
+    from consumers.cluster.fleet import StartingFleet
+    from consumers.cluster.group import ShardGroup
+    from consumers.cluster.orphans import end_orphans
+    from consumers.service.partitioning import check_partitioning
+    from consumers.service.warm_up import CompilationStopped, begin_kernels
+    from consumers.telemetry.supervisor import notifying
 
+    if _ends(stop):
+        return
     opened = partial(log_of, config)
 
     def compiling(line: str) -> None:
@@ -169,6 +175,13 @@ def _serve(
                 group.run()
         except CompilationStopped:
             log.info("stopped while compiling kernels, before anything was consumed")
+
+
+def _ends(stop: threading.Event) -> bool:
+    """Whether to end before anything was opened, which is said."""
+    if stop.is_set():
+        log.info("stopped while starting, before anything was consumed")
+    return stop.is_set()
 
 
 def _configured(file: Path) -> Config:

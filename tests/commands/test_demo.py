@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from consumers.config.learner import ModelConfig
 from consumers.demo.data import FEEDS, bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture
 from consumers.demo.summary import files, outcome
+from consumers.service.runner import Runner
+from consumers.service.warm_up import CompilationStopped
 from consumers.shard.models import build
 from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
@@ -35,7 +37,7 @@ from stream.evaluate.quality import QualityView
 from stream.evaluate.verifier import PlainScores
 from tests.calling import call
 from tests.commands.ports import other_port
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 Said_ = pytest.CaptureFixture[str]
 
@@ -310,6 +312,21 @@ def test_ctrl_c_ends_with_a_summary_of_what_was_done(tmp_path: Path, capsys: Sai
     assert f"stopped after {done:,} of 1,250 observations" in said
     assert len(values(plan.path, "phishing-predictions")) == done
     assert "metrics: " in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_a_demo_whose_kernels_begin(tmp_path: Path, monkeypatch) -> None:
+    """All of them ran once as Python before it ended, which takes seconds."""
+
+    def begin(_config: object, _report: object, stopped: Callable[[], bool] = bool) -> None:
+        signal.raise_signal(signal.SIGINT)
+        until(stopped, "the wish to end")
+        raise CompilationStopped
+
+    monkeypatch.setattr("consumers.service.warm_up.begin_kernels", begin)
+    monkeypatch.setattr(Runner, "run", lambda _: pytest.fail("it ran"))
+    watch = perform(planned(tmp_path), seconds=0.0, live=False, tell=lambda _: None)
+
+    assert watch.picture.observations == 0
 
 
 def test_a_paced_feed_is_written_while_the_service_runs(tmp_path: Path) -> None:

@@ -293,6 +293,26 @@ def test_two_processes_that_start_at_once_have_one_set_of_children(package: Path
     assert sorted(words[-1] for words in found) == ["0", "1"]
 
 
+def test_process_takes_over_the_compiling_of_one_that_is_killed(package: Path) -> None:
+    """It has served as Python until then, and starts a child of its own."""
+    gate, user = package / "gate", package / "package" / "_kernels" / "user.py"
+    user.write_text(f"{GATED.format(gate=str(gate))}{USER}")
+    program = COLD.replace("background().wait()", "print(flush=True); background().wait()")
+    program = f"{NOTED}{program}print(len(started))"
+    with started(package, CHILDREN) as one, started(package, program) as other:
+        assert one.stdout is not None
+        assert other.stdout is not None
+        pid = int(one.stdout.readline())
+        assert other.stdout.readline() == "\n"  # its first call was Python
+        one.kill()
+        one.wait(PATIENCE)
+        until(lambda: not running(pid), "the end of its child")
+        gate.touch()
+        found = other.communicate(timeout=PATIENCE)[0].split()
+
+    assert found == ["10.0", "True", "1", "10.0", "False", "0", "1", "0", "1"]
+
+
 def test_another_process_with_children_makes_the_code(package: Path) -> None:
     """While the lock is taken a process has none of its own, and looks for what is kept."""
     lock = lock_of(package)
