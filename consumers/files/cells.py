@@ -300,11 +300,20 @@ def value_of(cell: str, convert: Convert, missing: frozenset[str] | None) -> obj
     Parameters
     ----------
     missing
-        The texts that mean "no value", beside the empty one.
+        The texts that mean "no value", beside the empty one. A number among them also means it in
+        another form: -9999.0 is -9999.
+
+    Examples
+    --------
+    >>> [value_of(cell, _number, frozenset({"-9999"})) for cell in ("-9999", "-9999.0", "7")]
+    [None, None, 7]
     """
     if not cell or (missing is not None and is_missing(cell, missing)):
         return None
-    return convert(cell)
+    value = convert(cell)
+    if missing is not None and type(value) in (int, float) and value in _numbers_in(missing):
+        return None
+    return value
 
 
 def values_of(
@@ -322,7 +331,7 @@ def values_of(
     [1, None, 'x']
     """
     numbers = None
-    if convert in _OF_NUMBERS and (missing is None or not _numbers_among(missing)):
+    if convert in _OF_NUMBERS and (missing is None or not _numbers_in(missing)):
         numbers = _json_numbers(cells, whole=convert is _whole)
         if convert in _UNMARKED.values() and float in set(map(type, numbers or ())):
             numbers = None
@@ -352,9 +361,10 @@ def _json_numbers(cells: Sequence[str], *, whole: bool) -> list[object] | None:
 
 
 @cache
-def _numbers_among(missing: frozenset[str]) -> bool:
-    """Whether a number may mean "no value"."""
-    return any(_NUMBER.fullmatch(text.strip()) for text in missing)
+def _numbers_in(missing: frozenset[str]) -> frozenset[float]:
+    """The numbers that mean "no value"."""
+    found = (text.strip() for text in missing)
+    return frozenset(float(text) for text in found if _NUMBER.fullmatch(text))
 
 
 _UNMARKED: dict[Convert, Convert] = {
