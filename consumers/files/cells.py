@@ -188,13 +188,16 @@ def is_no_record(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
     It has other kinds of cells than all `others`: no number where these have numbers, nothing where
     these have something. One such cell is enough beside a word such as `Total`, which none of the
-    others has in the same place, else it takes two, one of them a text.
+    others has in the same place, and so is a number as large as the sum of the others. Without such
+    a word it takes two, one of them a text, or a row of one cell.
 
     Examples
     --------
     >>> others = [["1", "bonn", "2.5"], ["2", "köln", "7.0"], ["3", "bonn", "1.5"]]
     >>> [is_no_record(row, others) for row in (["Total", "", "11.0"], ["s", "", "°C"])]
     [True, True]
+    >>> is_no_record(["End of list", "", ""], others)
+    True
     >>> is_no_record(["4", "", "NA"], others)
     False
     """
@@ -203,13 +206,28 @@ def is_no_record(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     columns = list(zip(*others, strict=True))
     first = next((number for number, cell in enumerate(row) if cell.strip()), 0)
     totals = bool(_TOTAL.match(row[first])) and row[first] not in columns[first]
-    texts = empty = 0
+    texts = empty = sums = 0
     for cell, column in zip(row, columns, strict=True):
         if not cell.strip():
             empty += all(map(str.strip, column))
         elif not (is_missing(cell) or _has_readings(cell)):
             texts += all(map(_has_readings, column))
-    return texts + empty > 0 if totals else texts > 0 and texts + empty > 1
+        elif totals:
+            sums += _is_sum(cell, column)
+    if totals:
+        return texts + empty + sums > 0
+    alone = empty > 1 and sum(map(bool, map(str.strip, row))) == 1
+    return alone or (texts > 0 and texts + empty > 1)
+
+
+def _is_sum(cell: str, column: Sequence[str]) -> bool:
+    """Whether a number is at least the sum of those in other rows, none of which is below 0."""
+    for mark in _OTHER:
+        numbers = [_written(each, mark) for each in (cell, *column)]
+        if all(isinstance(each, int | float) for each in numbers):
+            own, *others = (float(str(each)) for each in numbers)
+            return min(others) >= 0.0 and own >= sum(others) > 0.0
+    return False
 
 
 def is_number(cell: str) -> bool:
