@@ -27,7 +27,13 @@ def read(tmp_path: Path, *lines: str) -> tuple[list[dict[str, object]], list[str
 @pytest.mark.parametrize(
     "footer",
     [
-        *("Total,,164.0,", "Summe:,,164.0,", "Grand total,40,164.0,", "Anzahl,40,,", "(40 rows),,,"),
+        *(
+            "Total,,164.0,",
+            "Summe:,,164.0,",
+            "Grand total,40,164.0,",
+            "Anzahl,40,,",
+            "(40 rows),,,",
+        ),
         "Ende der Liste,,,",
     ],
 )
