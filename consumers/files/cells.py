@@ -26,6 +26,7 @@ __all__ = [
     "is_number",
     "mark_of",
     "readings",
+    "units_text",
     "value_of",
     "values_of",
 ]
@@ -56,6 +57,7 @@ _WRITTEN = {
 }
 _EITHER = re.compile(r"-?[1-9]\d{0,2}\.\d{3}", re.ASCII)  # of JSON's numbers: 1.234 may be 1234
 UNDECIDED = "?"  # of a column: each of its cells is a number with either mark, and not the same one
+_SIGNS = "$€£¥%"
 _UNIT = re.compile(r"([+-]?)(?:[$€£¥] ?(.+)|(.+?) ?[$€£¥%])")
 
 # How the last line of an export begins that sums up the others, in some languages.
@@ -144,6 +146,30 @@ def readings(cell: str) -> dict[str, object]:
     """
     found = {mark: _written(cell, mark) for mark in _OTHER}
     return {mark: number for mark, number in found.items() if number is not cell}
+
+
+def units_text(cells: Sequence[str]) -> str | None:
+    """What is said of a column of numbers with several units, of which only the numbers are read.
+
+    Examples
+    --------
+    >>> print(units_text(["2.50 €", "$3", "$4"]))
+    '2.50 €' and '$3' have different units, and only the numbers are read
+    >>> units_text(["$3", "4"])
+    >>> print(units_text(["5", "5 %"]))
+    '5' and '5 %' have different units, and only the numbers are read
+    """
+    first: dict[str, str] = {}
+    for cell in cells:
+        sign = "".join(each for each in cell if each in _SIGNS)
+        if sign not in first:
+            first[sign] = cell.strip()
+    if "%" not in first:  # a currency is often left out, beside others of the same
+        first.pop("", None)
+    if len(first) < 2:
+        return None
+    one, other = list(first.values())[:2]
+    return f"{one!r} and {other!r} have different units, and only the numbers are read"
 
 
 def _has_readings(cell: str) -> bool:

@@ -247,3 +247,17 @@ def test_file_of_a_program_is_named(tmp_path: Path, name: str, first: bytes, sai
 
     with pytest.raises(ConfigError, match=said):
         list(read_records(path))
+
+
+def test_file_with_other_columns_than_the_first_is_named(tmp_path: Path) -> None:
+    """A column that was renamed was missing from there on; each header is said once."""
+    for name, header in [("1", "id,amount"), ("2", "amount,id"), ("3", "id,Amount")]:
+        (tmp_path / f"{name}.csv").write_text(f"{header}\n1,2\n")
+    (tmp_path / "4.csv").write_text("id,Amount\n1,2\n")
+    said = list[str]()
+    list(FileSource(tmp_path, say=said.append).records())
+
+    told = [line for line in said if "unlike" in line]
+    assert told == [
+        f"{tmp_path / '3.csv'}: it lacks amount and also has Amount, unlike the first file"
+    ]
