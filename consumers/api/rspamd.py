@@ -127,9 +127,10 @@ def checked(config: Config, answerer: Answerer, mail: ReadMail, now: int) -> Rsp
     if not isinstance(found, bytes):
         raise ProblemError(422, found.detail, reason=found.reason)
     made = _decode(found)
-    required = 0.0
+    threshold: float | None = EVEN if len(made.probabilities) > 1 else None
     if made.decision is not None or budget is not None:  # nothing is decided before labels
-        required = _log_odds(1.0 if answerer.threshold is None else answerer.threshold)
+        threshold = answerer.threshold
+    required = _log_odds(1.0 if threshold is None else threshold)
     return _reply(made, spam, required, mail.message_id)
 
 

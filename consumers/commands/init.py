@@ -45,6 +45,7 @@ from consumers.commands.source import (
     flags,
     moment_text,
     opened,
+    zones_text,
 )
 from consumers.commands.used import lines_of
 from consumers.offline.lateness import FEWEST, PENDING_BYTES
@@ -451,10 +452,13 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
         return None
     units = dict.fromkeys(filter(None, (unit_of(record.get(name)) for record in records)))
     read = f" in {' and '.join(units)}" if units else ""
+    zones = zones_text([record.get(name) for record in records])
     typer.echo(
         f"time {name}: every value is a time{read}, from {moment_text(times[0])} to "
         f"{moment_text(times[-1])}; `produce --time-field {name}` uses it"
     )
+    if zones is not None:
+        typer.echo(f"time {name}: {zones}")
     if units and times[-1] < FIRST_OF_NUMBERS_MS:
         typer.echo(
             f"warning: time {name}: numbers of so early a time often count from another year, as "

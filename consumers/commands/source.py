@@ -7,11 +7,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.base.counts import first_ones
 from consumers.base.errors import ConfigError
 from consumers.commands.meter import Meter
 from consumers.files.pipe import STDIN, Pipe
@@ -36,7 +38,10 @@ __all__ = [
     "say_unit",
     "survey",
     "types_of",
+    "zones_text",
 ]
+
+ZONES = 1000  # times that are looked at for their zones
 
 FormatOption = Annotated[
     str | None,
@@ -151,18 +156,55 @@ def types_of(pairs: Sequence[str], source: FileSource) -> dict[str, str]:
 
 
 def say_unit(records: Iterable[Mapping[str, object]], time_field: str | None) -> None:
-    """Say which unit the numbers of a field of time have, where their size says it, with the first
-    moment: a wrong one is seen at once."""
+    """Say what is not written in the times of a field: the unit of numbers, where their size says
+    it, with the first moment, and the zone of texts. What is wrong is seen at once."""
     from consumers.base.fields import TimeField, field_of, timestamp_ms, unit_of
 
-    name, unit = (None, None) if time_field is None else TimeField.of(time_field)
-    first = None if name is None else next((field_of(record, name) for record in records), None)
+    if time_field is None:
+        return
+    name, unit = TimeField.of(time_field)
+    times = [field_of(record, name) for record in islice(records, ZONES)]
+    first = times[0] if times else None
     if unit is None and (found := unit_of(first)) is not None:
         typer.echo(
             f"time {name}: read in {found}, the first is {moment_text(timestamp_ms(first))} UTC; "
             f"--time-field {name}:{'ms' if found == 's' else 's'} names another unit",
             err=True,
         )
+    elif (line := zones_text(times)) is not None:
+        typer.echo(f"time {name}: {line}", err=True)
+
+
+def zones_text(times: Sequence[object]) -> str | None:
+    """What is said of times without a zone; None if each has one, or is no text.
+
+    Examples
+    --------
+    >>> print(zones_text(["2026-03-29 02:30"]))
+    no zone, read as UTC; write one, as in 2026-03-29T02:30+02:00, if it is another
+    >>> print(zones_text(["2026-03-29 02:30", "2026-03-29T02:30Z"]))
+    1 of the first 2 values has no zone and is read as UTC, beside others; write one in each
+    """
+    texts = [text for text in times if isinstance(text, str)]
+    naive = [text for text in texts if not _has_zone(text)]
+    if not naive:
+        return None
+    if len(naive) == len(texts):
+        return "no zone, read as UTC; write one, as in 2026-03-29T02:30+02:00, if it is another"
+    verbs = "has no zone and is" if len(naive) == 1 else "have no zone and are"
+    return (
+        f"{len(naive):,} of {first_ones(len(texts), 'value')} {verbs} read as UTC, beside others; "
+        "write one in each"
+    )
+
+
+def _has_zone(text: str) -> bool:
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:  # it is refused where it is used
+        return True
 
 
 def moment_text(ms: int) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "is_number",
     "mark_of",
     "readings",
+    "units_text",
     "value_of",
     "values_of",
 ]
@@ -56,6 +57,7 @@ _WRITTEN = {
 }
 _EITHER = re.compile(r"-?[1-9]\d{0,2}\.\d{3}", re.ASCII)  # of JSON's numbers: 1.234 may be 1234
 UNDECIDED = "?"  # of a column: each of its cells is a number with either mark, and not the same one
+_SIGNS = "$€£¥%"
 _UNIT = re.compile(r"([+-]?)(?:[$€£¥] ?(.+)|(.+?) ?[$€£¥%])")
 
 # How the last line of an export begins that sums up the others, in some languages.
@@ -146,6 +148,30 @@ def readings(cell: str) -> dict[str, object]:
     return {mark: number for mark, number in found.items() if number is not cell}
 
 
+def units_text(cells: Sequence[str]) -> str | None:
+    """What is said of a column of numbers with several units, of which only the numbers are read.
+
+    Examples
+    --------
+    >>> print(units_text(["2.50 €", "$3", "$4"]))
+    '2.50 €' and '$3' have different units, and only the numbers are read
+    >>> units_text(["$3", "4"])
+    >>> print(units_text(["5", "5 %"]))
+    '5' and '5 %' have different units, and only the numbers are read
+    """
+    first: dict[str, str] = {}
+    for cell in cells:
+        sign = "".join(each for each in cell if each in _SIGNS)
+        if sign not in first:
+            first[sign] = cell.strip()
+    if "%" not in first:  # a currency is often left out, beside others of the same
+        first.pop("", None)
+    if len(first) < 2:
+        return None
+    one, other = list(first.values())[:2]
+    return f"{one!r} and {other!r} have different units, and only the numbers are read"
+
+
 def _has_readings(cell: str) -> bool:
     return bool(readings(cell))
 
@@ -188,13 +214,16 @@ def is_no_record(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
     It has other kinds of cells than all `others`: no number where these have numbers, nothing where
     these have something. One such cell is enough beside a word such as `Total`, which none of the
-    others has in the same place, else it takes two, one of them a text.
+    others has in the same place, and so is a number as large as the sum of the others. Without such
+    a word it takes two, one of them a text, or a row of one cell.
 
     Examples
     --------
     >>> others = [["1", "bonn", "2.5"], ["2", "köln", "7.0"], ["3", "bonn", "1.5"]]
     >>> [is_no_record(row, others) for row in (["Total", "", "11.0"], ["s", "", "°C"])]
     [True, True]
+    >>> is_no_record(["End of list", "", ""], others)
+    True
     >>> is_no_record(["4", "", "NA"], others)
     False
     """
@@ -203,13 +232,28 @@ def is_no_record(row: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     columns = list(zip(*others, strict=True))
     first = next((number for number, cell in enumerate(row) if cell.strip()), 0)
     totals = bool(_TOTAL.match(row[first])) and row[first] not in columns[first]
-    texts = empty = 0
+    texts = empty = sums = 0
     for cell, column in zip(row, columns, strict=True):
         if not cell.strip():
             empty += all(map(str.strip, column))
         elif not (is_missing(cell) or _has_readings(cell)):
             texts += all(map(_has_readings, column))
-    return texts + empty > 0 if totals else texts > 0 and texts + empty > 1
+        elif totals:
+            sums += _is_sum(cell, column)
+    if totals:
+        return texts + empty + sums > 0
+    alone = empty > 1 and sum(map(bool, map(str.strip, row))) == 1
+    return alone or (texts > 0 and texts + empty > 1)
+
+
+def _is_sum(cell: str, column: Sequence[str]) -> bool:
+    """Whether a number is at least the sum of those in other rows, none of which is below 0."""
+    for mark in _OTHER:
+        numbers = [_written(each, mark) for each in (cell, *column)]
+        if all(isinstance(each, int | float) for each in numbers):
+            own, *others = (float(str(each)) for each in numbers)
+            return min(others) >= 0.0 and own >= sum(others) > 0.0
+    return False
 
 
 def is_number(cell: str) -> bool:
@@ -300,11 +344,20 @@ def value_of(cell: str, convert: Convert, missing: frozenset[str] | None) -> obj
     Parameters
     ----------
     missing
-        The texts that mean "no value", beside the empty one.
+        The texts that mean "no value", beside the empty one. A number among them also means it in
+        another form: -9999.0 is -9999.
+
+    Examples
+    --------
+    >>> [value_of(cell, _number, frozenset({"-9999"})) for cell in ("-9999", "-9999.0", "7")]
+    [None, None, 7]
     """
     if not cell or (missing is not None and is_missing(cell, missing)):
         return None
-    return convert(cell)
+    value = convert(cell)
+    if missing is not None and type(value) in (int, float) and value in _numbers_in(missing):
+        return None
+    return value
 
 
 def values_of(
@@ -322,7 +375,7 @@ def values_of(
     [1, None, 'x']
     """
     numbers = None
-    if convert in _OF_NUMBERS and (missing is None or not _numbers_among(missing)):
+    if convert in _OF_NUMBERS and (missing is None or not _numbers_in(missing)):
         numbers = _json_numbers(cells, whole=convert is _whole)
         if convert in _UNMARKED.values() and float in set(map(type, numbers or ())):
             numbers = None
@@ -352,9 +405,10 @@ def _json_numbers(cells: Sequence[str], *, whole: bool) -> list[object] | None:
 
 
 @cache
-def _numbers_among(missing: frozenset[str]) -> bool:
-    """Whether a number may mean "no value"."""
-    return any(_NUMBER.fullmatch(text.strip()) for text in missing)
+def _numbers_in(missing: frozenset[str]) -> frozenset[float]:
+    """The numbers that mean "no value"."""
+    found = (text.strip() for text in missing)
+    return frozenset(float(text) for text in found if _NUMBER.fullmatch(text))
 
 
 _UNMARKED: dict[Convert, Convert] = {

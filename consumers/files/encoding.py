@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, TextIO, cast
 
 from consumers.base.errors import ConfigError
-from consumers.files.file import File
+from consumers.files.file import File, of_a_program
 
 __all__ = ["SAMPLE", "checked_encoding", "encoding_of", "text_of", "title_of"]
 
@@ -74,8 +74,7 @@ def encoding_of(file: File, sample: bytes, given: str | None = None) -> str:
     except UnicodeDecodeError:
         pass
     else:
-        if b"\0" in sample:
-            raise ConfigError(f"{file}: has zero bytes, so it is no text; {_name('utf-16-le')}")
+        _check_zeros(file, sample)
         return "utf-8"
     rest, good = _WELL_FORMED.subn(b"", sample)
     if good >= len(_HIGH.findall(rest)):
@@ -87,8 +86,7 @@ def encoding_of(file: File, sample: bytes, given: str | None = None) -> str:
 def _check_western(file: File, sample: bytes) -> None:
     rows = _HIGH.findall(sample)
     long = sum(len(row) >= IN_A_ROW for row in rows)
-    if b"\0" in sample:
-        raise ConfigError(f"{file}: has zero bytes, so it is no text; {_name('utf-16-le')}")
+    _check_zeros(file, sample)
     if long > OFTEN * len(rows) or _UNDEFINED.search(sample):
         at = next(iter(_HIGH.finditer(sample))).start()
         where = _place(sample[:at].count(b"\n"), at - sample.rfind(b"\n", 0, at) - 1)
@@ -96,6 +94,12 @@ def _check_western(file: File, sample: bytes) -> None:
             f"{file}: {where}: 0x{sample[at]:02x} is neither UTF-8 nor Windows-1252; "
             + _name("cp1251, shift_jis or gb18030")
         )
+
+
+def _check_zeros(file: File, sample: bytes) -> None:
+    if b"\0" in sample:
+        do = of_a_program(file) or _name("utf-16-le")
+        raise ConfigError(f"{file}: has zero bytes, so it is no text; {do}")
 
 
 def _name(examples: str) -> str:

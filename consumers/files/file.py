@@ -27,6 +27,7 @@ __all__ = [
     "Compression",
     "File",
     "local_file",
+    "of_a_program",
     "shortened",
 ]
 
@@ -235,6 +236,30 @@ def local_file(path: Path) -> File:
         return str(getattr(error, "strerror", None) or error)
 
     return File(str(path), str(path), lambda: path.open("rb"), failure)
+
+
+# How files of programs begin that are no text, each with its name and what to do.
+_OTHERS = {
+    b"PAR1": ("Parquet", "give --format parquet"),
+    b"ARROW1": ("Arrow", "give --format arrow"),
+    b"PK\x03\x04": ("a ZIP archive or an Excel workbook", "unpack it, or save the sheet as CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "save the sheet as CSV"),
+    b"SQLite format 3\0": ("an SQLite database", "export the table as CSV"),
+    b"Obj\x01": ("an Avro file", "convert it to Parquet or JSON lines"),
+    b"ORC": ("an ORC file", "convert it to Parquet"),
+    b"%PDF-": ("a PDF", "export the table as CSV"),
+}
+
+
+def of_a_program(file: File) -> str | None:
+    """What a file is that is no text, and what to do, by its first bytes; None of another."""
+    try:
+        with file.opened() as stream:
+            first = stream.read(16)
+    except ConfigError:
+        return None
+    found = next((said for magic, said in _OTHERS.items() if first.startswith(magic)), None)
+    return None if found is None else f"it is {found[0]}: {found[1]}"
 
 
 def shortened(text: str | bytes) -> str:

@@ -149,6 +149,8 @@ class Wanted:
     converts, decided
         Column to its converter, and to its decimal mark, from earlier files: one place reads all
         its files alike.
+    headers
+        The different sets of columns of earlier files, the first one first.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -159,6 +161,7 @@ class Wanted:
     say: Callable[[str], None] = lambda _line: None
     converts: dict[str, Convert] = field(default_factory=dict)
     decided: dict[str, str] = field(default_factory=dict)
+    headers: list[frozenset[str]] = field(default_factory=list)
 
 
 class Reader(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -86,7 +87,28 @@ def _is_pattern(text: str) -> bool:
 
 def _matching(text: str) -> list[File]:
     found = sorted(map(Path, glob.glob(text, recursive=True)))
-    return [local_file(path) for path in found if not path.is_dir()]
+    return [file for path in found if not path.is_dir() for file in _one(str(path))]
+
+
+def _one(text: str) -> list[File]:
+    """The file of a name.
+
+    Raises
+    ------
+    ConfigError
+        It is a pipe or a device. Files are read several times, and a pipe has its records once.
+    """
+    path = Path(text)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # opening it says why
+        return [local_file(path)]
+    if not stat.S_ISREG(mode):
+        raise ConfigError(
+            f"{text}: expected a file, got a pipe or a device, which can be read only once; write "
+            "its records to a file, or pipe them to `headwater produce TOPIC -`"
+        )
+    return [local_file(path)]
 
 
 def is_url(place: str) -> bool:
@@ -198,5 +220,5 @@ PLACES = (
     PlaceKind("URL", is_url, url_files),
     PlaceKind("directory", os.path.isdir, _in_directory),  # False also for names that are too long
     PlaceKind("pattern", _is_pattern, _matching),
-    PlaceKind("file", lambda text: True, lambda text: [local_file(Path(text))]),
+    PlaceKind("file", lambda text: True, _one),
 )

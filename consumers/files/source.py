@@ -15,7 +15,7 @@ from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING
 from consumers.config.units import shown_url
-from consumers.files.file import COMPRESSIONS, File
+from consumers.files.file import COMPRESSIONS, File, of_a_program
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader
 from consumers.files.mails import in_maildir, looks_like_mail
@@ -325,8 +325,10 @@ def read_records(
 
 def _unknown(file: File) -> NoReturn:
     """Raise the error of a file whose name has no known suffix."""
-    do = "convert it, or give --format"
-    if _json_lines(file):
+    do = "convert it, or give --format, such as --format csv"
+    if (other := of_a_program(file)) is not None:
+        do = other
+    elif _json_lines(file):
         do = "its lines are JSON: give --format jsonl"
     elif (mail := looks_like_mail(file)) is not None:
         do = f"it looks like mail: give --format {mail}"

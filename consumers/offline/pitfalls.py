@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from consumers.base.counts import counted
 from consumers.base.fields import MISSING, field_of, is_missing
 from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
-from consumers.offline.suspicious import known_later, names_or_dates, renamed
+from consumers.offline.suspicious import (
+    known_later,
+    names_or_dates,
+    renamed,
+    stands_for_missing,
+)
 from stream.data.schema import Kind
 from stream.decision.risk import named
 
@@ -194,8 +199,10 @@ def _of_field(
                 f"alone predicts {share:.1%} of the labels: is it known before the label? if not, "
                 "remove it"
             )
-    if kind == "numeric" and (why := known_later(name, values, y)) is not None:
-        return why
+    if kind == "numeric":
+        why = known_later(name, values, y) or stands_for_missing(values)
+        if why is not None:
+            return why
     present = [v for v, here in zip(values, there, strict=True) if here]
     found = _like_an_id(kind, present)
     return names_or_dates(name, present) if found is None and kind == "numeric" else found

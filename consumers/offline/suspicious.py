@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.base.fields import timestamp_ms, unit_of
+from consumers.base.fields import EXACT, timestamp_ms, unit_of
 
-__all__ = ["known_later", "names_or_dates", "renamed"]
+__all__ = ["known_later", "names_or_dates", "renamed", "stands_for_missing"]
 
 LEAST = 100  # values
 DISTINCT = 0.5  # share of the values: names of things repeat less than measurements of few digits
@@ -31,6 +31,12 @@ LONG = 7  # digits, all values alike: phone numbers, order numbers, accounts
 SAME = 0.95  # share of the values with as many digits
 YEARS = 30  # times of one feed lie within
 FIRST_MS, LAST_MS = 631_152_000_000, 2_524_608_000_000  # 1990 and 2050
+FEWEST_PLACEHOLDERS = 3  # equal numbers that may mean "no value"
+FEWEST_OTHERS = 3  # distinct other numbers
+FAR = 2  # spreads of the other numbers that lie between these and one that means "no value"
+_NINES = re.compile(r"99+|99+9\.9")  # 99.99 is a price
+# The limits of integers of 16 and 32 bits.
+_LIMITS = (-(2.0**15), 2.0**15 - 1, 2.0**16 - 1, -(2.0**31), 2.0**31 - 1, 2.0**32 - 1)
 TELLING = 0.65  # area under the ROC curve
 
 _NAMED = re.compile(
@@ -83,6 +89,48 @@ def names_or_dates(name: str, values: Sequence[Any]) -> str | None:
     if _NAMED.search(name) and distinct > LEAST // 4:
         return "is a number by which something is named, not a measurement; declare it categorical"
     return None
+
+
+def stands_for_missing(values: Sequence[Any]) -> str | None:
+    """Why one number of a field may mean "no value"; None without such.
+
+    Programs of measurement write a number that cannot be measured, such as -9999. A model would
+    learn from its size.
+
+    Examples
+    --------
+    >>> print(stands_for_missing([20 + i % 9 if i % 7 else -9999 for i in range(200)]))
+    is -9999 in 29 of 200 values, far from all others (20 to 28): if it means "no value", \
+--missing -9999 reads a CSV so, and JSON should have null
+    """
+    numbers = (v for v in values if type(v) is float or (type(v) is int and abs(v) < EXACT))
+    x = np.array(list(numbers), dtype=np.float64)
+    x = x[np.isfinite(x)]
+    if x.size < LEAST:
+        return None
+    for extreme in (float(x.min()), float(x.max())):
+        others = x[x != extreme]
+        times = x.size - others.size
+        if times < FEWEST_PLACEHOLDERS or not _is_placeholder(extreme):
+            continue
+        others = np.array([v for v in others if not _is_placeholder(v)])
+        if np.unique(others).size < FEWEST_OTHERS:
+            continue
+        low, high = float(others.min()), float(others.max())
+        spread = float(np.subtract(*np.quantile(others, (0.99, 0.01))))
+        if max(low - extreme, extreme - high) > FAR * max(spread, 1.0):
+            shown = f"{extreme:.15g}"
+            return (
+                f"is {shown} in {times:,} of {x.size:,} values, far from all others ({low:g} to "
+                f'{high:g}): if it means "no value", --missing {shown} reads a CSV so, and JSON '
+                "should have null"
+            )
+    return None
+
+
+def _is_placeholder(value: float) -> bool:
+    """Whether a number is one of those that programs write where they have none."""
+    return value in _LIMITS or _NINES.fullmatch(f"{abs(value):.15g}") is not None
 
 
 def known_later(name: str, values: Sequence[Any], y: NDArray[np.int64]) -> str | None:

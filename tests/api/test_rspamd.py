@@ -280,3 +280,15 @@ def test_service_of_other_records_says_so(tmp_path: Path) -> None:
 
     assert answer.status_code == 404
     assert "/v1/predict" in answer.json()["detail"]
+
+
+def test_nothing_reaches_the_required_score_before_both_labels(tmp_path: Path) -> None:
+    """Without `[decision]` a score of 0 stood beside a required one of 0, as of spam."""
+    more = '[serve]\nmax_age = "10ms"\ntimeout = "60s"\n'
+    kind = {"wire": "mail", "model": "MultinomialNB", "features": 'text = "text"'}
+    with living(tmp_path, more=more, **kind) as running:
+        until(lambda: running.status_feed.copies.newest is not None)
+        early = ask(running, mail(0, spam=True)).json()
+
+    assert early["action"] == "no action"
+    assert early["score"] < early["required_score"]

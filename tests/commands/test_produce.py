@@ -146,6 +146,25 @@ def test_unit_of_times_is_said_with_the_first_moment(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("zones", "said"),
+    [
+        (["", ""], "time at: no zone, read as UTC; write one, as in "),
+        (["", "Z"], "time at: 1 of the first 2 values has no zone and is read as UTC"),
+        (["Z", "+02:00"], None),
+    ],
+)
+def test_times_without_a_zone_are_said(
+    produce: Produce, capsys: Said, zones: list[str], said: str | None
+) -> None:
+    """They were read as UTC, also beside others with a zone, and nobody heard of it."""
+    records = [{"id": n, "at": f"2026-03-29T0{4 + n}:30{zone}"} for n, zone in enumerate(zones)]
+    assert produce("obs", jsonl(records), "--time-field", "at") == 0
+
+    shown = capsys.readouterr().err
+    assert "zone" not in shown if said is None else said in shown
+
+
 def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
     """`--config` takes the transport of a configuration, relative to the file."""
     config = tmp_path / "c.toml"

@@ -26,6 +26,7 @@ from consumers.files.cells import (
     guessed_name,
     is_no_record,
     is_number,
+    units_text,
     values_of,
 )
 from consumers.files.dialect import (
@@ -110,6 +111,7 @@ class CsvReader:
         """The records of some rows, and so on; of a pipe one by one, when they arrive."""
         with self._rows() as rows:
             header, data = self._header(rows, wanted)
+            self._compare(frozenset(header), wanted)
             absent = [None if name in wanted.verbatim else wanted.missing for name in header]
             filled = self._filled(rows, header, 1 if self._file.live else AT_ONCE)
             first, most, failed = data, self._most_sampled(), None
@@ -138,6 +140,20 @@ class CsvReader:
                 raise failed
             if len(first) >= most and is_no_record(last, sample[:COMPARED_ROWS]):
                 wanted.say(self._no_record("the last line", last))
+
+    def _compare(self, names: frozenset[str], wanted: Wanted) -> None:
+        """Report a header with other columns than those of the first file, each once."""
+        if names in wanted.headers:
+            return
+        wanted.headers.append(names)
+        first = wanted.headers[0]
+        parts = [
+            f"{what} {shortened(', '.join(sorted(some)))}"
+            for what, some in (("lacks", first - names), ("also has", names - first))
+            if some
+        ]
+        if parts:
+            wanted.say(f"{self._file}: it {' and '.join(parts)}, unlike the first file")
 
     def _usual(self, rows: list[list[str]], wanted: Wanted, *, whole: bool) -> list[list[str]]:
         """The rows that decide the kinds of the columns: without a first one, and if these are all
@@ -186,6 +202,9 @@ class CsvReader:
         wanted.decided.update(found.marks)
         for line in found.lines(new, given):
             wanted.say(f"{self._file}: {line}; --decimal overrides it")
+        for name in found.marks:
+            if (line := units_text(new[name])) is not None:
+                wanted.say(f"{self._file}: column {name!r}: {line}; write one unit in all rows")
 
     def _convert(self, name: str, cells: Sequence[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""

@@ -128,3 +128,11 @@ def test_records_before_a_damaged_row_are_read(tmp_path) -> None:
 
     assert len(records) == 1500
     assert "line 1502 has 1 cell, the header has 2" in error
+
+
+def test_a_number_that_means_no_value_means_it_in_each_form() -> None:
+    """`--missing -9999` was said, and pandas writes -9999.0: it was read as a temperature."""
+    cells = ["-9999", "-9999.0", "-9999.00", "-9,999.0", "12.5"]
+    found = values_of(cells, guessed(cells, "."), frozenset({"-9999"}))
+
+    assert found == [None, None, None, None, 12.5]

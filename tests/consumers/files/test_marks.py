@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import zip_longest
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -162,3 +163,23 @@ def test_a_later_cell_of_either_mark_is_no_number_where_no_mark_is_known(tmp_pat
     file_of(path, {"x": ["7"] * 1000 + ["1.234", "2.5", "1,234"]})
 
     assert found(path, ["x"])[0][1000:] == ["1.234", 2.5, "1,234"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["2.50 €", "$3.00"], "'2.50 €' and '$3.00' have different units"),
+        (["0.5", "50 %"], "'0.5' and '50 %' have different units"),
+        (["$2.50", "3.00"], None),
+        (["5 %", "50 %"], None),
+    ],
+)
+def test_units_of_one_column_are_named(tmp_path: Path, cells: list[str], said: str | None) -> None:
+    """Euros and dollars were one number, and nobody heard of it."""
+    path, lines = tmp_path / "prices.csv", list[str]()
+    path.write_text("price\n" + "".join(f"{cell}\n" for cell in cells))
+    records = list(FileSource(path, say=lines.append).records())
+
+    assert all(isinstance(record["price"], int | float) for record in records)
+    found = [line for line in lines if "different units" in line]
+    assert found == [] if said is None else f"column 'price': {said}" in found[0]

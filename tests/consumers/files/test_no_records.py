@@ -26,7 +26,16 @@ def read(tmp_path: Path, *lines: str) -> tuple[list[dict[str, object]], list[str
 
 @pytest.mark.parametrize(
     "footer",
-    ["Total,,164.0,", "Summe:,,164.0,", "Grand total,40,164.0,", "Anzahl,40,,", "(40 rows),,,"],
+    [
+        *(
+            "Total,,164.0,",
+            "Summe:,,164.0,",
+            "Grand total,40,164.0,",
+            "Anzahl,40,,",
+            "(40 rows),,,",
+        ),
+        "Ende der Liste,,,",
+    ],
 )
 def test_sum_of_the_same_width_is_named(tmp_path: Path, footer: str) -> None:
     """It was a record with the id `Total` and the largest amount, and nobody heard of it."""
@@ -60,6 +69,15 @@ def test_units_are_named_and_no_column_is_text_for_them(tmp_path: Path) -> None:
 def test_records_with_a_missing_or_odd_value_are_records(tmp_path: Path, row: str) -> None:
     """A text in place of one number is a value that does not fit, and is counted as such."""
     assert read(tmp_path, HEADER, *ROWS, row)[1] == []
+
+
+@pytest.mark.parametrize(("amount", "said"), [("184.0", [LAST]), ("99.0", [])])
+def test_sum_with_all_cells_is_named(tmp_path: Path, amount: str, said: list[str]) -> None:
+    """Its ids are texts, and its other cells are filled: only the sum shows it."""
+    rows = [f"o{row}" for row in ROWS]
+    found = read(tmp_path, HEADER, *rows, f"TOTAL,bonn,{amount},n")[1]
+
+    assert [line.partition(" looks like no record")[0] for line in found] == said
 
 
 def test_few_rows_show_nothing() -> None:

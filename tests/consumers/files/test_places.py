@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,3 +220,44 @@ def test_name_of_no_file_is_one_line(place: str, said: str) -> None:
         list(read_records(place))
 
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["pipe.csv", "*.csv"])
+def test_pipe_under_a_name_is_refused(tmp_path: Path, place: str) -> None:
+    """Its first reading took the records from the second one, or it waited for ever."""
+    os.mkfifo(tmp_path / "pipe.csv")
+
+    with pytest.raises(ConfigError, match=r"pipe\.csv: expected a file, got a pipe or a device"):
+        FileSource(tmp_path / place)
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"PAR1\0\0", "it is Parquet: give --format parquet"),
+        (b"PK\3\4\0\0", "it is a ZIP archive or an Excel workbook: unpack it, or save the sheet"),
+        (b"SQLite format 3\0", "it is an SQLite database: export the table as CSV"),
+    ],
+)
+@pytest.mark.parametrize("name", ["export", "export.csv", "export.xlsx"])
+def test_file_of_a_program_is_named(tmp_path: Path, name: str, first: bytes, said: str) -> None:
+    """A Parquet file named .csv was asked for its encoding."""
+    path = tmp_path / name
+    path.write_bytes(first + b"\0\xff" * 20)
+
+    with pytest.raises(ConfigError, match=said):
+        list(read_records(path))
+
+
+def test_file_with_other_columns_than_the_first_is_named(tmp_path: Path) -> None:
+    """A column that was renamed was missing from there on; each header is said once."""
+    for name, header in [("1", "id,amount"), ("2", "amount,id"), ("3", "id,Amount")]:
+        (tmp_path / f"{name}.csv").write_text(f"{header}\n1,2\n")
+    (tmp_path / "4.csv").write_text("id,Amount\n1,2\n")
+    said = list[str]()
+    list(FileSource(tmp_path, say=said.append).records())
+
+    told = [line for line in said if "unlike" in line]
+    assert told == [
+        f"{tmp_path / '3.csv'}: it lacks amount and also has Amount, unlike the first file"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import date, timedelta
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from consumers.config.sample import infer
 from consumers.offline.pitfalls import pitfalls
-from consumers.offline.suspicious import names_or_dates, renamed
+from consumers.offline.suspicious import names_or_dates, renamed, stands_for_missing
 
 N = 600
 
@@ -127,3 +128,34 @@ def test_renamed_classes_are_named_with_the_record_where_they_begin(seed: int) -
     for name in changed:
         line = f"'new {name}' begins at labelled record {begins[f'new {name}']:,}, where '{name}'"
         assert any(line in each for each in said)
+
+
+@pytest.mark.parametrize("number", [-9999, -999.9, 999, 99999, -32768, 2147483647])
+def test_a_number_that_means_no_value_is_named(number: float) -> None:
+    """Loggers of sensors write it; it was learned as a temperature, and nobody heard of it."""
+    rng = random.Random(5)
+    records = [
+        {"temp": number if rng.random() < 0.06 else round(rng.gauss(60, 8), 1)} for _ in range(N)
+    ]
+    labels = [rng.choice("ab") for _ in range(N)]
+    said = pitfalls(infer(records, set(), text=True), records, labels, "y").fields["temp"]
+
+    times = sum(record["temp"] == number for record in records)
+    assert said.startswith(f"is {number} in {times:,} of {N:,} values, far from all others")
+    assert f"--missing {number} reads a CSV so" in said
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: min(round(rng.lognormvariate(7, 1.5)), 9999),  # cut at a limit
+        lambda rng: rng.choice([9.99, 19.99, 99.99, 5.5]),  # prices
+        lambda rng: rng.choice([0, 0, 0, 99]),  # all or nothing
+        lambda rng: rng.randrange(18, 100),
+        lambda rng: rng.expovariate(1 / 500),
+    ],
+)
+def test_large_numbers_are_measurements(draw: Callable[[random.Random], float]) -> None:
+    """Those that come only once, that are near others, and the largest price."""
+    rng = random.Random(7)
+    assert stands_for_missing([draw(rng) for _ in range(N)]) is None
