@@ -22,7 +22,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import cycle, islice
+from math import isnan
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.bare_copy import bare_copy, copy_by_batches, copy_by_librdkafka
@@ -196,18 +198,28 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
 
 
 def table(rows: list[tuple[int, ...]]) -> Iterator[str]:
-    """The runs as lines of Markdown."""
+    """The median of the rounds of each side, as lines of Markdown."""
+    numbers = list(dict.fromkeys(partitions for partitions, *_ in rows))
+    rounds = len(rows) // len(numbers)
+    yield f"Medians of {rounds} rounds; in brackets the least and the most of a round."
+    yield ""
     yield (
         "| partitions | side | records | start, s | seconds | records/s | accuracy | headwater is |"
     )
     yield "|---|---|---|---|---|---|---|---|"
-    for partitions, ours, *others in rows:
-        for side, run in zip(SIDES, (ours, *others), strict=True):
-            times = "" if run is ours else f"{ours.rate / run.rate:.2f} × as fast"
-            accuracy = "" if run.accuracy != run.accuracy else f"{run.accuracy:.6f}"
+    for number in numbers:
+        found = [runs for partitions, *runs in rows if partitions == number]
+        for side, runs in zip(SIDES, zip(*found, strict=True), strict=True):
+            ratios = [ours.rate / run.rate for (ours, *_), run in zip(found, runs, strict=True)]
+            spread = f"({min(ratios):.2f}–{max(ratios):.2f})"
+            times = "" if side == SIDES[0] else f"{median(ratios):.2f} × as fast {spread}"
+            right = median(run.accuracy for run in runs)
             yield (
-                f"| {partitions} | {side} | {run.records:,} | {run.start:.2f} | "
-                f"{run.seconds:.2f} | {run.rate:,.0f} | {accuracy} | {times} |"
+                f"| {number} | {side} | {runs[0].records:,} "
+                f"| {median(run.start for run in runs):.2f} "
+                f"| {median(run.seconds for run in runs):.2f} "
+                f"| {median(run.rate for run in runs):,.0f} "
+                f"| {'' if isnan(right) else f'{right:.6f}'} | {times} |"
             )
 
 

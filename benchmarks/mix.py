@@ -34,6 +34,7 @@ STREAMS: dict[str, tuple[Learner, Sequence[int]]] = {
     "SMS spam": (MultinomialNB(), (100, 1_000)),
     "KDD 99": (MixedNB(), (1_000, 10_000, 100_000)),
 }
+INTERVALS = sorted({interval for _, each in STREAMS.values() for interval in each})
 MOST = 10**6
 
 
@@ -142,22 +143,28 @@ def lines(name: str, shards: Sequence[int]) -> list[str]:
     kind = type(learner).__name__
     plain, mixed = record_costs(learner, stream)
     costs = f"{plain:.2f} µs a record, {mixed:.2f} after a mix"
-    out = [_line(f"{name}, `{kind}`: {costs}", "one model", 1, one)]
+    out = [_line(f"{name}, `{kind}`: {costs}", 1, one, {})]
     for count in shards:
         if count == 1:
             continue
-        out.append(_line("", "alone", count, run(learner, stream, count, None)))
-        for interval in intervals:
-            found = run(learner, stream, count, interval)
-            out.append(_line("", f"mixed every {interval:,}", count, found))
+        found = {interval: run(learner, stream, count, interval) for interval in intervals}
+        out.append(_line("", count, run(learner, stream, count, None), found))
         sys.stderr.write(f"{name}: {count} shards\n")
     return out
 
 
-def _line(name: str, way: str, shards: int, found: Run) -> str:
-    mix = f"{found.mix:.2f} ms, {found.size / 1000:,.0f} kB" if way.startswith("mixed") else ""
-    numbers = f"{100 * found.accuracy:.2f} | {found.log_loss:.4f}"
-    return f"| {name} | {way} | {shards} | {numbers} | {mix} |"
+def _line(name: str, shards: int, alone: Run, mixed: dict[int, Run]) -> str:
+    cells = [_scores(mixed[each]) if each in mixed else "" for each in INTERVALS]
+    mix = ""
+    if mixed:
+        took = [found.mix for found in mixed.values()]
+        size = max(found.size for found in mixed.values()) / 1000
+        mix = f"{min(took):.2f}–{max(took):.2f} ms, {size:,.0f} kB"
+    return f"| {name} | {shards} | {_scores(alone)} | {' | '.join(cells)} | {mix} |"
+
+
+def _scores(found: Run) -> str:
+    return f"{100 * found.accuracy:.2f} / {found.log_loss:.4f}"
 
 
 def main() -> None:
@@ -168,8 +175,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
     shards = [int(count) for count in options.shards.split(",")]
-    head = ["| stream | | shards | accuracy % | log loss | a mix in one shard |"]
-    out = [*head, "|---|---|---|---|---|---|"]
+    ways = " | ".join(f"mixed every {interval:,}" for interval in INTERVALS)
+    out = [
+        "Accuracy in percent / log loss. One shard is one model that learns all.",
+        "",
+        f"| stream | shards | alone | {ways} | a mix in one shard |",
+        "|---|---|---|" + "---|" * (len(INTERVALS) + 1),
+    ]
     for name in [options.only] if options.only else STREAMS:
         out += lines(name, shards)
     show("mix", out, write=options.write)

@@ -263,7 +263,7 @@ def main() -> None:
     if asked.write:
         before, mark, after = PAGE.read_text(encoding="utf-8").partition(MARK)
         _, end, rest = after.partition(END)
-        PAGE.write_text(f"{before}{mark}\n\n{result}\n\n{end}{rest}", encoding="utf-8")
+        PAGE.write_text(f"{before}{mark}\n{result}\n{end}{rest}", encoding="utf-8")
 
 
 if __name__ == "__main__":

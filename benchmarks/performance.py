@@ -23,7 +23,8 @@ def put(benchmark: str, lines: Iterable[str], page: Path = PAGE) -> None:
         raise SystemExit(f"expected the marks of {benchmark} in {page}, they are not there")
     table = "\n".join(lines)
     today = time.strftime("%Y-%m-%d")
-    page.write_text(f"{head}{mark}\n\nMeasured {today}.\n\n{table}\n\n{end}{tail}", "utf-8")
+    space = "\n\n" if table.startswith("|") else " "
+    page.write_text(f"{head}{mark}\nMeasured {today}.{space}{table}\n{end}{tail}", "utf-8")
 
 
 def show(benchmark: str, lines: Iterable[str], *, write: bool, page: Path = PAGE) -> None:

@@ -96,16 +96,24 @@ def measure(bootstrap: str, partitions: int, limit: int) -> Rates:
 
 
 def table(rows: list[tuple[int, Rates]]) -> Iterator[str]:
-    """The runs as lines of Markdown."""
+    """The medians of the rounds as lines of Markdown."""
+    kinds = list(dict.fromkeys((partitions, rates.records) for partitions, rates in rows))
+    yield f"Medians of {len(rows) // len(kinds)} rounds."
+    yield ""
     yield (
         "| partitions | records | live, records/s | replay, records/s | × live "
         "| reading by columns, records/s | replay is | reading by `poll`, records/s | replay is |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for partitions, (records, live, again, columns, poll) in rows:
+    for kind in kinds:
+        found = [rates for partitions, rates in rows if (partitions, rates.records) == kind]
+        _, live, again, columns, poll = (median(each) for each in zip(*found, strict=True))
+        times = median(each.replay / each.live for each in found)
+        by_columns = median(each.replay / each.columns for each in found)
+        by_poll = median(each.replay / each.poll for each in found)
         yield (
-            f"| {partitions} | {records:,} | {live:,.0f} | {again:,.0f} | {again / live:.1f} | "
-            f"{columns:,.0f} | {again / columns:.0%} | {poll:,.0f} | {again / poll:.0%} |"
+            f"| {kind[0]} | {kind[1]:,} | {live:,.0f} | {again:,.0f} | {times:.1f} | "
+            f"{columns:,.0f} | {by_columns:.0%} | {poll:,.0f} | {by_poll:.0%} |"
         )
 
 

@@ -1,4 +1,4 @@
-"""How soon a warm standby predicts when the owner is killed, or stopped.
+"""How soon a follower predicts when the owner is killed, or stopped.
 
     python -m benchmarks.takeover [--takeovers 20] [--rate 200] [--write]
 

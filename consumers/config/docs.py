@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from consumers.base.secrets import Secret
+from consumers.config.learner import ModelConfig
 from consumers.config.load import section_of
 from consumers.config.model import Config
 from consumers.transports.registry import transports
@@ -53,11 +54,14 @@ All other keys can change at any restart.
 def page() -> str:
     """The whole page."""
     parts = [_HEAD]
+    model = {key: _row(key, field) for key, field in ModelConfig.model_fields.items()}
     for name, field in Config.model_fields.items():
         section = section_of(field.annotation)
         if section is not None:
             head = f"[{name}]" if section is field.annotation else f"[[{name}]]"
             rows = [_row(key, inner) for key, inner in section.model_fields.items()]
+            if section is not ModelConfig:
+                rows = _once(rows, model)
             about = dedent(f"    {section.__doc__}")
             parts.append(f"## {head}\n\n{about}\n\n{_table(rows)}")
             if name == "input":
@@ -89,6 +93,13 @@ def _transports() -> str:
     ]
     notes = [f"\n{each.notes}" for each in transports().values() if each.notes]
     return "\n".join([_TRANSPORTS, *head, *rows, *notes]) + "\n"
+
+
+def _once(rows: list[str], model: dict[str, str]) -> list[str]:
+    """The rows, with one for all keys that `[model]` has with the same meaning."""
+    same = [f"`{key}`" for key, row in model.items() if row in rows]
+    own = [row for row in rows if row not in model.values()]
+    return [*own, f"| {', '.join(same)} | | | As for `[model]`. |"] if same else own
 
 
 def _table(rows: list[str]) -> str:

@@ -98,7 +98,7 @@ class Runner:
     drain
         Whether to end at the present end of the inputs.
     subscribers
-        Each receives every commit after metrics, status page and log have received it.
+        Each receives every commit after metrics, live page and log have received it.
     warm
         Returns the shard that a standby has followed, if it has.
     new_journal

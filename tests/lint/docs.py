@@ -234,7 +234,12 @@ def figures(page_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
     """The figures of a page are those that docs/performance.md has."""
     page, measured = page_and_measured
     rows = [[cell.strip() for cell in line.split("|")] for line in measured.text.splitlines()]
-    by_hand = [float(r[8].split(" ×")[0]) for r in rows if r[2:3] == ["hand-rolled"]]
+    by_hand = [
+        float(times)
+        for r in rows
+        if r[2:3] == ["hand-rolled"]
+        for times in re.findall(r"[\d.]+", r[8].partition("(")[2])
+    ]
     ((beside, seconds),) = [
         (float(r[3].removesuffix(" ×").replace(",", "")), float(r[4].removesuffix(" µs")))
         for r in rows
@@ -243,7 +248,7 @@ def figures(page_and_measured: tuple[Source, Source]) -> Iterator[Finding]:
     (mixture,) = [
         float(r[4].removesuffix(" µs")) for r in rows if r[1:2] and r[1].startswith("auto, d = 8")
     ]
-    assert len(by_hand) >= 3, measured.path
+    assert len(by_hand) >= 2, measured.path
     shown = " ".join(page.text.split())
     least, most = min(by_hand), max(by_hand)
     for piece, sentence in {

@@ -1,6 +1,7 @@
-"""The documentation is free of the idiom in which it was once written.
+"""The documentation has one word for a thing, and not the idiom in which it was once written.
 
 Rule: one pattern of `IDIOM` is one phrase that a reader has to decode, with what to write instead.
+The last column of the glossary in docs/ARCHITECTURE.md has the words that its terms replace.
 The pages are searched, and the docstrings, comments and messages of the code. Code, links, names of
 parameters and outputs of commands are not prose.
 """
@@ -63,7 +64,6 @@ IDIOM = {
     r"so many (?:classes|values|bytes|records)": "that many; at most `n`",
     r"(?:record|class|value|feature|prediction|row|step) a (?:class|row|step|feature)": "for each",
     r"makes? no sense": "is not valid",
-    r"journal entr(?:y|ies)": "journal record",
     r"one behind the other": "one after the other",
     r"in the midst of": "during",
     r"gone on": "continued",
@@ -72,10 +72,32 @@ IDIOM = {
     r"believ\w*": "weighs; trusts; ignores",
 }
 
+MOST_TERMS = 60  # of the glossary: more is nothing that a reader learns
+GLOSSARY = source("docs/ARCHITECTURE.md")
+
+
+def glossary(page: Source) -> dict[str, list[str]]:
+    """Each term of the glossary of a page, with the words that it replaces.
+
+    Examples
+    --------
+    >>> head = "## Glossary\\n\\n| term | meaning | not |\\n|---|---|---|"
+    >>> glossary(Source("a.md", f"# A\\n\\n{head}\\n| fence | take over | `oust` |"))
+    {'fence': ['oust']}
+    """
+    table = page.text.partition("\n## Glossary\n")[2].partition("\n## ")[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return {term: re.findall(r"`([^`]+)`", replaced) for term, _, replaced in rows}
+
+
 # A phrase may go over the end of a line. Most texts have none, so one search for all comes first.
 PATTERNS = {
-    re.compile(rf"\b{phrase}\b".replace(" ", r"\s+"), re.IGNORECASE): instead
-    for phrase, instead in IDIOM.items()
+    re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE): instead
+    for phrase, instead in {
+        **IDIOM,
+        **{f"{word}s?": term for term, words in glossary(GLOSSARY).items() for word in words},
+    }.items()
 }
 ANY = re.compile("|".join(pattern.pattern for pattern in PATTERNS), re.IGNORECASE)
 
@@ -184,4 +206,16 @@ def comments(sources: Sequence[Source]) -> Iterator[Finding]:
                 yield file.finding(lines[min(after, len(lines) - 1)], advice)
 
 
-RULES: Rules = {phrases: read, comments: programs}
+def terms(page: Source) -> Iterator[Finding]:
+    """The glossary is short, and what one of its terms replaces is no term of another one."""
+    known = glossary(page)
+    line = page.line_of("## Glossary")
+    if not 0 < len(known) <= MOST_TERMS:
+        yield page.finding(line, f"{len(known)} terms, 1 to {MOST_TERMS} are allowed; merge some")
+    names = {name for term in known for name in term.split(", ")}
+    for term, replaced in known.items():
+        for word in names & {*replaced}:
+            yield page.finding(line, f"{term!r} replaces {word!r}, which is a term; remove one")
+
+
+RULES: Rules = {phrases: read, comments: programs, terms: lambda: GLOSSARY}

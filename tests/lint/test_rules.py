@@ -53,10 +53,7 @@ def drawing(tree: str, *paths: str) -> tuple[Source, Sequence[Source]]:
 def measured(microseconds: str) -> tuple[Source, Source]:
     """A page, and the one that it has its figures from."""
     rows = [
-        *(
-            f"| d | hand-rolled | a | b | c | d | e | {times} × |"
-            for times in ("1.0", "1.5", "2.0")
-        ),
+        "| d | hand-rolled | a | b | c | d | e | 1.5 × as fast (1.0–2.0) |",
         f"| GaussianNB, d = 8 | river | 760 × | {microseconds} µs |",
         "| auto, d = 8 | all | b | 5 µs |",
     ]
@@ -65,6 +62,10 @@ def measured(microseconds: str) -> tuple[Source, Source]:
     # The first cell of a row of hand-rolled loops is the data set.
     return Source("README.md", f"# A\n\n{text}"), Source(PAGE, "\n".join(rows))
 
+
+TERMS = "| fence | b | |\n| oust | b | `fence` |\n" + "".join(
+    f"| t{n} | b | |\n" for n in range(59)
+)
 
 # Each rule: what it is given, and how each of its findings begins, after the path of the last file.
 CASES: dict[Any, list[tuple[Any, list[str]]]] = {
@@ -306,9 +307,24 @@ CASES: dict[Any, list[tuple[Any, list[str]]]] = {
             [f"{PAGE}:1: …It tells when", f"{PAGE}:2: …ged, and lets the model begin"],
         ),
         ([Source(PAGE, "No choice between actions hangs\non it.")], [f"{PAGE}:1: …"]),
+        # What a term of the glossary replaces.
+        (
+            [Source(PAGE, "It writes a\nsavepoint, or two savepoints.")],
+            [f"{PAGE}:2: …", f"{PAGE}:2: …"],
+        ),
         (
             [Source(PAGE, "He passes over what lies in it.\n```\nanew\n```\n`said` [a](anew)")],
             [f"{PAGE}:1: …", f"{PAGE}:1: …"],
+        ),
+    ],
+    prose.terms: [
+        (
+            Source(PAGE, "# A\n\n## Glossary\n\n| a | b | |\n|---|---|---|\n| fence | b | `c` |\n"),
+            [],
+        ),
+        (
+            Source(PAGE, "# A\n\n## Glossary\n\n| a | b | |\n|---|---|---|\n" + TERMS),
+            [f"{PAGE}:3: 'oust' replaces 'fence'", f"{PAGE}:3: 61 terms, 1 to 60 are allowed"],
         ),
     ],
     prose.comments: [

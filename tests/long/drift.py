@@ -45,16 +45,18 @@ class Row:
     false: int = 0
     delays: list[int] = field(default_factory=list)
 
-    def text(self, stream: str, on: str, name: str) -> str:
-        """The row in Markdown."""
-        changes = not stream.endswith("none")
+    def cells(self) -> tuple[str, str]:
+        """In how many runs the change was found, and after how many records."""
         delay = f"{np.median(self.delays):,.0f}" if self.delays else "–"
-        found = f"{self.found} of {self.runs}" if changes else "–"
-        false = self.false / self.runs
-        return (
-            f"| {stream} | {on} | {name.replace(',', ', ')} | {self.ours:,} | {self.river:,} "
-            f"| {self.apart} | {found} | {delay} | {false:.1f} |"
-        )
+        return f"{self.found} of {self.runs}", delay
+
+
+def text(stream: str, on: str, name: str, by_shape: dict[str, Row]) -> str:
+    """The row of one detector in Markdown, with its runs on streams of all shapes."""
+    found = [cell for shape in ("abrupt", "gradual") for cell in by_shape[shape].cells()]
+    false = ", ".join(f"{row.false / row.runs:.1f}" for row in by_shape.values())
+    cells = (stream, on, name.replace(",", ", "), *found, false)
+    return f"| {' | '.join(cells)} |"
 
 
 def concepts(seed: int) -> dict[str, tuple[Any, Any]]:
@@ -176,8 +178,8 @@ def streams(seeds: range) -> Iterator[tuple[str, str, int, Values]]:
 
 
 def _place(stream: str, on: str, name: str) -> tuple[str, str, int, str]:
-    """Rows of one quantity and detector together, the shapes beneath each other."""
-    return on, stream.rpartition(", ")[0], list(DETECTORS).index(chosen(name)[0]), stream
+    """Rows of one quantity and stream together, in the order of the detectors."""
+    return on, stream, list(DETECTORS).index(chosen(name)[0]), name
 
 
 def main() -> int:
@@ -187,7 +189,7 @@ def main() -> int:
     parser.add_argument("--each", action="store_true", help="a row a generator")
     parser.add_argument("--only", nargs="+", default=list(DETECTORS), help="detectors")
     options = parser.parse_args()
-    rows: dict[tuple[str, str, str], Row] = {}
+    rows: dict[tuple[str, str, str], dict[str, Row]] = {}
     for stream, shape, _, values in streams(range(options.seeds)):
         for on, column in values.items():
             for name in options.only:
@@ -195,16 +197,23 @@ def main() -> int:
                     continue
                 if chosen(name)[0] == "KSWIN" and on == "error":
                     continue  # two values are no distribution
-                told = stream if options.each or on == "feature" else f"four, {shape}"
-                row = rows.setdefault((told, on, name), Row())
+                alone = options.each or on == "feature"
+                told = stream.rpartition(", ")[0] if alone else "four"
+                row = rows.setdefault((told, on, name), {}).setdefault(shape, Row())
                 measure(row, name, on, column, shape)
     sys.stdout.write(
-        "| stream | on | detector | alarms | alarms of river | at other values "
-        "| changes found | delay | false alarms a run |\n|---|---|---|---|---|---|---|---|---|\n"
+        "| stream | on | detector | abrupt: found | delay | gradual: found | delay "
+        "| false alarms a run: abrupt, gradual, none |\n|---|---|---|---|---|---|---|---|\n"
     )
-    for (stream, on, name), row in sorted(rows.items(), key=lambda item: _place(*item[0])):
-        sys.stdout.write(row.text(stream, on, name) + "\n")
-    return int(any(row.apart for row in rows.values()))
+    for (stream, on, name), by_shape in sorted(rows.items(), key=lambda item: _place(*item[0])):
+        sys.stdout.write(text(stream, on, name, by_shape) + "\n")
+    measured = [row for by_shape in rows.values() for row in by_shape.values()]
+    apart = sum(row.apart for row in measured)
+    sys.stdout.write(
+        f"\n{sum(row.ours for row in measured):,} alarms of the bare detectors, "
+        f"{sum(row.river for row in measured):,} of river's, {apart:,} of them at other values.\n"
+    )
+    return int(apart > 0)
 
 
 if __name__ == "__main__":

@@ -101,11 +101,13 @@ def decided(twin: Twin, window: int) -> Iterator[tuple[str, str, str, float]]:
 
 
 def table(found: list[tuple[str, str, str, float]]) -> Iterator[str]:
-    """The lines as Markdown."""
-    yield "| score | ours, of the last run | oracle | largest difference |"
-    yield "|---|---|---|---|"
-    for name, value, whose, worst in found:
-        yield f"| {name} | {value} | {whose} | {worst:.1e} |"
+    """The scores of each oracle as a row of Markdown."""
+    yield "| oracle | scores | largest difference |"
+    yield "|---|---|---|"
+    for oracle in dict.fromkeys(whose for _, _, whose, _ in found):
+        compared = [(name, worst) for name, _, whose, worst in found if whose == oracle]
+        names = "; ".join(name for name, _ in compared)
+        yield f"| {oracle} | {names} | {max(worst for _, worst in compared):.1e} |"
 
 
 def main() -> int:
@@ -114,8 +116,9 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     found = list(lines())
+    for name, value, whose, worst in found:
+        sys.stdout.write(f"{name}: {value}, {worst:.1e} from {whose}\n")
     text = "\n".join(table(found)) + "\n"
-    sys.stdout.write(text)
     if options.write:
         runs = "; ".join(
             f"{r.name}, {r.learner.__name__}, labels {r.delay} records late, last {r.window:,}"
@@ -124,7 +127,7 @@ def main() -> int:
         head, rest = PAGE.read_text().split(MARK)
         today = time.strftime("%Y-%m-%d")
         PAGE.write_text(
-            f"{head}{MARK}\n\nMeasured {today}, three windows each: {runs}.\n\n{text}\n"
+            f"{head}{MARK}\nMeasured {today}, three windows each: {runs}.\n\n{text}"
             f"{END}{rest.split(END)[1]}"
         )
     return int(any(worst > MOST for *_, worst in found))
