@@ -117,13 +117,10 @@ def _serve(
     if _ends(stop):  # here and below before an import that takes long
         return
     from consumers.config.load import log_of
-    from consumers.shard.models import build, build_model
 
     numbers = _numbers(where[0], config)
     processes = _processes(where[1], config, len(numbers))
-    build_model(config)  # report a wrong parameter before anything is opened
-    for challenger in config.challenger:
-        build(challenger)
+    _check_models(config)
     if _ends(stop):
         return
     from consumers.cluster.fleet import StartingFleet
@@ -177,8 +174,17 @@ def _serve(
             log.info("stopped while compiling kernels, before anything was consumed")
 
 
+def _check_models(config: Config) -> None:
+    """Report a wrong parameter before anything is opened."""
+    from consumers.shard.models import build, build_model
+
+    build_model(config)
+    for challenger in config.challenger:
+        build(challenger)
+
+
 def _ends(stop: threading.Event) -> bool:
-    """Whether to end before anything was opened, which is said."""
+    """Whether to end before anything was opened, which is reported."""
     if stop.is_set():
         log.info("stopped while starting, before anything was consumed")
     return stop.is_set()

@@ -176,7 +176,7 @@ def say_unit(records: Iterable[Mapping[str, object]], time_field: str | None) ->
 
 
 def zones_text(times: Sequence[object]) -> str | None:
-    """What is said of times without a zone; None if each has one, or is no text.
+    """The line about times without a zone; None if each has one, or is no text.
 
     Examples
     --------

@@ -149,7 +149,7 @@ def readings(cell: str) -> dict[str, object]:
 
 
 def units_text(cells: Sequence[str]) -> str | None:
-    """What is said of a column of numbers with several units, of which only the numbers are read.
+    """The line about a column of numbers with several units, of which only the numbers are read.
 
     Examples
     --------

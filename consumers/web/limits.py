@@ -237,7 +237,7 @@ class Limited(H11Protocol):
                     self.transport.abort()
                     return
             if self.conn.their_state is h11.MUST_CLOSE:
-                return  # it said that this was its last request
+                return  # the client closes after its last request
             super().data_received(piece)
             if self.transport.is_closing():
                 return

@@ -203,8 +203,8 @@ class CsvReader:
         for line in found.lines(new, given):
             wanted.say(f"{self._file}: {line}; --decimal overrides it")
         for name in found.marks:
-            if (line := units_text(new[name])) is not None:
-                wanted.say(f"{self._file}: column {name!r}: {line}; write one unit in all rows")
+            if (units := units_text(new[name])) is not None:
+                wanted.say(f"{self._file}: column {name!r}: {units}; write one unit in all rows")
 
     def _convert(self, name: str, cells: Sequence[str], wanted: Wanted) -> Convert:
         """The converter of a column: as declared, as in earlier files, or by its first cells."""
