@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -49,7 +49,7 @@ __all__ = ["MAX_STREAMS", "Handler", "Page", "PageCollector"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-MAX_STREAMS = 128  # open pages; a further one is rejected with 503
+MAX_STREAMS = 128  # open pages; what a further one gets is in `_has_room`
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
 A_SECOND = 30  # documents sent to all pages together
 QUIET_SECONDS = 15.0  # without news before an empty line, which detects closed pages
@@ -91,8 +91,8 @@ class Page:
 
     Attributes
     ----------
-    open
-        Open streams.
+    streams
+        Open streams, the oldest first.
     facts
         What the server has counted, for its metrics.
     refused
@@ -124,7 +124,7 @@ class Page:
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, PublishedPrediction]] = {}
         self._strongest: dict[int, StrongestFeatures] = {}
-        self.open = 0
+        self.streams: list[_Stream] = []
         self.facts = ProcessFacts(time.time)
         self.refused = self.facts.counts["headwater_http_refused_total"]
         self._closed = asyncio.Event()
@@ -145,7 +145,17 @@ class Page:
         """End the streams; called from another thread than the server's."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the server has ended
-                self._loop.call_soon_threadsafe(self._closed.set)
+                self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._closed.set()
+        for stream in self.streams:
+            stream.ended.set()
+
+    @property
+    def open(self) -> int:
+        """How many pages are open."""
+        return len(self.streams)
 
     # Requests.
 
@@ -173,7 +183,9 @@ class Page:
 
     async def _events(self, request: Request) -> Response:
         # They keep their connections, so half of all connections stays free for other requests.
-        if self.open >= (most := min(MAX_STREAMS, places() // 2)):
+        most = min(MAX_STREAMS, places() // 2)
+        address = request.client.host if request.client else ""
+        if not self._has_room(most, address):
             self.refused["pages"] += 1
             return Response(
                 f"{most} pages are open; close one, or try again later\n",
@@ -183,7 +195,21 @@ class Page:
             )
         if request.method == "HEAD":
             return Response(headers=_HEADERS, media_type="text/event-stream")
-        return _Stream(self, _shard(request))
+        return _Stream(self, _shard(request), address)
+
+    def _has_room(self, most: int, address: str) -> bool:
+        """Whether an address may open a page. If `most` are open, the oldest page of the address
+        with the most pages ends, if this one has fewer even with one more. So no stranger keeps the
+        operator out."""
+        lasting = [stream for stream in self.streams if not stream.ended.is_set()]
+        if len(lasting) < most:
+            return True
+        counts = Counter(stream.address for stream in lasting)
+        fullest, count = max(counts.items(), key=lambda each: each[1], default=("", 0))
+        if count <= counts[address] + 1:
+            return False
+        next(stream for stream in lasting if stream.address == fullest).ended.set()
+        return True
 
     async def _explain(self, request: Request) -> Response:
         shard = _shard(request)
@@ -269,12 +295,12 @@ class Page:
         while len(kept) > REMEMBERED:
             kept.popitem(last=False)
 
-    async def _texts(self, shard: int) -> AsyncIterator[bytes]:
+    async def texts(self, shard: int, ended: asyncio.Event) -> AsyncIterator[bytes]:
         """The stream of one page."""
         self._loop = asyncio.get_running_loop()
         yield b"retry: 3000\n\n"
         last, quiet = b"", 0.0
-        while not self._closed.is_set():
+        while not (ended.is_set() or self._closed.is_set()):
             text = self._document(shard)
             if text is not last:
                 yield b"data: " + text + b"\n\n"
@@ -285,26 +311,28 @@ class Page:
             pause = max(EVERY_SECONDS, self.open / A_SECOND)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._closed.wait()
+                    await ended.wait()
             quiet += pause
 
 
 class _Stream(StreamingResponse):
     """One open page."""
 
-    def __init__(self, page: Page, shard: int) -> None:
+    def __init__(self, page: Page, shard: int, address: str) -> None:
+        self.ended, self.address, self._page = asyncio.Event(), address, page
         super().__init__(
-            page._texts(shard), headers=_HEADERS | _UNBUFFERED, media_type="text/event-stream"
+            page.texts(shard, self.ended),
+            headers=_HEADERS | _UNBUFFERED,
+            media_type="text/event-stream",
         )
-        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._page.open += 1
+        self._page.streams.append(self)
         scope["state"]["connection"].live = True
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._page.open -= 1
+            self._page.streams.remove(self)
 
 
 class PageCollector(Collector):

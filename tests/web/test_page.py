@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPResponse
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
@@ -145,6 +147,28 @@ def test_one_page_too_many_is_told_to_come_back(tmp_path, monkeypatch) -> None:
     assert "headwater_http_open_pages 2.0" in metrics
     assert 'headwater_http_refused_total{reason="pages"} 1.0' in metrics
     assert 'headwater_http_refused_total{reason="connections"} 0.0' in counted
+
+
+def test_stranger_with_all_pages_open_keeps_nobody_out(tmp_path, monkeypatch) -> None:
+    """Its oldest page ends for that of another address, and is refused when it comes back."""
+    monkeypatch.setattr(page, "MAX_STREAMS", 3)
+    with living(tmp_path) as service, ExitStack() as stack:
+        place = service.url.removeprefix("http://")
+
+        def opened(address: str) -> HTTPResponse:
+            held = HTTPConnection(place, timeout=PATIENCE, source_address=(address, 0))
+            stack.callback(held.close)
+            held.request("GET", "/events")
+            return stack.enter_context(held.getresponse())
+
+        strangers = [opened("127.0.0.2") for _ in range(3)]
+        operator = opened("127.0.0.1")
+        strangers[0].read()  # it ends
+
+        assert operator.status == 200
+        assert opened("127.0.0.2").status == 503
+        assert opened("127.0.0.1").status == 503  # one page each would change places for ever
+        assert events(operator, 1)
 
 
 def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
