@@ -22,7 +22,7 @@ __all__ = ["FORMAT"]
 MOST_STEPS = 100_000  # of a pattern on one text, which can otherwise take time without a bound
 # Times that a schema, by its references, may check one value: a kilobyte of references to
 # references can ask for more than anybody would wait for.
-MOST_CHECKS = 10_000
+MOST_CHECKS = 100_000
 MOST_LOOKS = 100_000  # of references for their targets
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMED = ("$anchor", "$dynamicAnchor", "$id", "id")
