@@ -184,8 +184,8 @@ class Page:
     async def _events(self, request: Request) -> Response:
         # They keep their connections, so half of all connections stays free for other requests.
         most = min(MAX_STREAMS, places() // 2)
-        address = request.client.host if request.client else ""
-        if not self._has_room(most, address):
+        source = request.scope["state"]["connection"].source
+        if not self._has_room(most, source):
             self.refused["pages"] += 1
             return Response(
                 f"{most} pages are open; close one, or try again later\n",
@@ -195,20 +195,20 @@ class Page:
             )
         if request.method == "HEAD":
             return Response(headers=_HEADERS, media_type="text/event-stream")
-        return _Stream(self, _shard(request), address)
+        return _Stream(self, _shard(request), source)
 
-    def _has_room(self, most: int, address: str) -> bool:
+    def _has_room(self, most: int, source: str) -> bool:
         """Whether an address may open a page. If `most` are open, the oldest page of the address
         with the most pages ends, if this one has fewer even with one more. So no stranger keeps the
         operator out."""
         lasting = [stream for stream in self.streams if not stream.ended.is_set()]
         if len(lasting) < most:
             return True
-        counts = Counter(stream.address for stream in lasting)
+        counts = Counter(stream.source for stream in lasting)
         fullest, count = max(counts.items(), key=lambda each: each[1], default=("", 0))
-        if count <= counts[address] + 1:
+        if count <= counts[source] + 1:
             return False
-        next(stream for stream in lasting if stream.address == fullest).ended.set()
+        next(stream for stream in lasting if stream.source == fullest).ended.set()
         return True
 
     async def _explain(self, request: Request) -> Response:
@@ -318,8 +318,8 @@ class Page:
 class _Stream(StreamingResponse):
     """One open page."""
 
-    def __init__(self, page: Page, shard: int, address: str) -> None:
-        self.ended, self.address, self._page = asyncio.Event(), address, page
+    def __init__(self, page: Page, shard: int, source: str) -> None:
+        self.ended, self.source, self._page = asyncio.Event(), source, page
         super().__init__(
             page.texts(shard, self.ended),
             headers=_HEADERS | _UNBUFFERED,
