@@ -18,16 +18,14 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.codecs.arrow.plain import PlainColumns
-from consumers.codecs.arrow.sizes import size_of, stream_of, volume
+from consumers.codecs.arrow.sizes import MOST_UNPACKED, size_of, stream_of, volume
 from consumers.codecs.arrow.values import UnreadableTypeError, column_values, plain_type
 from consumers.codecs.format import Document, shortened
 from consumers.codecs.json import DecodedObservations, JsonObservations
 from consumers.codecs.json_document import check_size
 from consumers.codecs.rows import MessageRows
 
-__all__ = ["MOST_UNPACKED", "ArrowMessages", "documents", "message_of"]
-
-MOST_UNPACKED = 16 * 2**20  # bytes of a message: of buffers and headers, and of values in columns
+__all__ = ["ArrowMessages", "documents", "message_of"]
 
 
 class ArrowMessages:

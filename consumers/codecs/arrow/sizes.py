@@ -23,8 +23,18 @@ from numpy.typing import NDArray
 
 from consumers.codecs.arrow.values import UnreadableTypeError
 
-__all__ = ["MAGIC", "StreamSize", "byte_lengths", "is_arrow", "size_of", "stream_of", "volume"]
+__all__ = [
+    "MAGIC",
+    "MOST_UNPACKED",
+    "StreamSize",
+    "byte_lengths",
+    "is_arrow",
+    "size_of",
+    "stream_of",
+    "volume",
+]
 
+MOST_UNPACKED = 16 * 2**20  # bytes of a message: of buffers and headers, and of values in columns
 MAGIC = b"ARROW1\0\0"  # of the file format; what follows is a stream, then the footer
 _CONTINUATION = 0xFFFFFFFF
 _DICTIONARY, _RECORDS = 2, 3  # types of headers
@@ -35,7 +45,6 @@ _NAME, _TYPE_KIND, _TYPE, _CHILDREN, _OF_FIELD = 0, 2, 3, 5, 6  # fields of a fi
 _TIMESTAMP, _ZONE = 10, 1  # a type with a text, and where it is
 _EACH = 1024  # bytes of a field: its memory, and the time in which it is read
 _SHORT = 1024  # bytes of a header, which describe too little to be looked at
-_ENOUGH = (1 << 24) + 1  # bytes that are counted: a message may not have more
 
 _u16, _i32, _u32, _i64 = (struct.Struct(f"<{code}").unpack_from for code in "HiIq")
 
@@ -119,7 +128,7 @@ def _described(message: _Table, kind: int) -> int:
     schema = _inner(message, _HEADER)
     total += _metadata(schema, _OF_SCHEMA)
     waiting = [_tables(schema, _FIELDS)]
-    while waiting and total < _ENOUGH:
+    while waiting and total <= MOST_UNPACKED:
         field = next(waiting[-1], None)
         if field is None:
             waiting.pop()
@@ -137,7 +146,7 @@ def _metadata(table: _Table, number: int) -> int:
     total = 0
     for pair in _tables(table, number):
         total += _text(pair, 0) + _text(pair, 1)
-        if total > _ENOUGH:
+        if total > MOST_UNPACKED:
             break
     return total
 

@@ -13,8 +13,8 @@ import pytest
 from consumers.base.errors import RecordError
 from consumers.base.fields import MISSING
 from consumers.codecs.arrow import sizes
-from consumers.codecs.arrow.messages import MOST_UNPACKED, ArrowMessages, documents, message_of
-from consumers.codecs.arrow.sizes import size_of
+from consumers.codecs.arrow.messages import ArrowMessages, documents, message_of
+from consumers.codecs.arrow.sizes import MOST_UNPACKED, size_of
 from consumers.codecs.json import LARGEST_RECORD, DecodedObservations, JsonObservations
 from consumers.codecs.rows import joined
 from stream import Schema
