@@ -98,7 +98,7 @@ def _check_western(file: File, sample: bytes) -> None:
 
 def _check_zeros(file: File, sample: bytes) -> None:
     if b"\0" in sample:
-        do = of_a_program(file) or _name("utf-16-le")
+        do = of_a_program(sample) or _name("utf-16-le")
         raise ConfigError(f"{file}: has zero bytes, so it is no text; {do}")
 
 

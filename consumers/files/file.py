@@ -214,6 +214,14 @@ class File:
                     f"{self}: damaged {compression.name} file ({error}); fetch it again"
                 ) from None
 
+    def beginning(self, size: int) -> bytes:
+        """The first bytes, unpacked; none of a file that cannot be read."""
+        try:
+            with self.opened() as stream:
+                return stream.read(size)
+        except ConfigError:
+            return b""
+
     def compression(self) -> Compression | None:
         """How it is compressed, by its name, else by its first bytes."""
         named = by_suffix(self.path.lower())
@@ -251,13 +259,8 @@ _OTHERS = {
 }
 
 
-def of_a_program(file: File) -> str | None:
+def of_a_program(first: bytes) -> str | None:
     """What a file is that is no text, and what to do, by its first bytes; None of another."""
-    try:
-        with file.opened() as stream:
-            first = stream.read(16)
-    except ConfigError:
-        return None
     found = next((said for magic, said in _OTHERS.items() if first.startswith(magic)), None)
     return None if found is None else f"it is {found[0]}: {found[1]}"
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from consumers.base.errors import ConfigError
 from consumers.files.file import File
 from consumers.mail.envelope import LARGEST_READ
 
@@ -36,11 +35,7 @@ FORMATS = ("eml", "maildir", "mbox")  # whose records are mails
 
 def looks_like_mail(file: File) -> str | None:
     """The format of a file that begins as an mbox or as one mail; None of another."""
-    try:
-        with file.opened() as stream:
-            first = stream.read(100)
-    except ConfigError:
-        return None
+    first = file.beginning(100)
     if first.startswith(b"From "):
         return "mbox"
     return "eml" if _HEADER.match(first) else None

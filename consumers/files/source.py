@@ -326,7 +326,7 @@ def read_records(
 def _unknown(file: File) -> NoReturn:
     """Raise the error of a file whose name has no known suffix."""
     do = "convert it, or give --format, such as --format csv"
-    if (other := of_a_program(file)) is not None:
+    if (other := of_a_program(file.beginning(16))) is not None:
         do = other
     elif _json_lines(file):
         do = "its lines are JSON: give --format jsonl"
