@@ -127,7 +127,7 @@ class Page:
         self.streams: list[_Stream] = []
         self.facts = ProcessFacts(time.time)
         self.refused = self.facts.counts["headwater_http_refused_total"]
-        self._closed = asyncio.Event()
+        self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handlers(self) -> dict[str, Handler]:
@@ -148,7 +148,7 @@ class Page:
                 self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
-        self._closed.set()
+        self._closed = True
         for stream in self.streams:
             stream.ended.set()
 
@@ -300,7 +300,7 @@ class Page:
         self._loop = asyncio.get_running_loop()
         yield b"retry: 3000\n\n"
         last, quiet = b"", 0.0
-        while not (ended.is_set() or self._closed.is_set()):
+        while not (ended.is_set() or self._closed):
             text = self._document(shard)
             if text is not last:
                 yield b"data: " + text + b"\n\n"
