@@ -13,9 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from select import select
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Condition, Lock, Thread
 from types import CodeType
@@ -32,6 +33,8 @@ SPARE_BYTES = 100_000_000  # for the process itself
 LINGER_SECONDS = 2.0  # how long a child without work waits for more
 LOOK_SECONDS = 1.0  # between two looks at what another process has kept
 END_SECONDS = 0.5  # how long the end of the process waits for a kernel that is being loaded
+NICE = 5  # of a child, where the process that serves comes first
+NICE_SECONDS = 0.5  # between two looks whether the process waits for its children
 REPORT_SECONDS = 10.0  # from the first line to the second; then twice as long each time
 LEAST_SECONDS = 1.0  # of what is worth a line at its end
 TRIES = 2  # of a kernel whose child ends
@@ -122,6 +125,7 @@ class Background:
         self._children: list[Child] = []
         self._manager: Thread | None = None
         self._held = self._ended = False
+        self._waiting = 0  # threads
         self._most: int | None = None
         self._done = self._wanted = 0
         self._began, self._pace = 0.0, Pace()
@@ -188,10 +192,14 @@ class Background:
         What the process does at its exit does not wait, because the children have ended.
         """
         with self._changed:
-            while (wanted in self._queue if wanted else self._queue) and not self._ended:
-                if stopped():
-                    return
-                self._changed.wait(0.1)
+            self._waiting += 1
+            try:
+                while (wanted in self._queue if wanted else self._queue) and not self._ended:
+                    if stopped():
+                        return
+                    self._changed.wait(0.1)
+            finally:
+                self._waiting -= 1
 
     def end(self) -> None:
         """End the children, and then the threads that talk to them."""
@@ -306,7 +314,7 @@ class Background:
                 try:
                     if child is None:
                         child = self._child()
-                    why = child.compiled(kernel, types)
+                    why = child.compiled(kernel, types, lambda: self._waiting > 0)
                 except OSError:  # it has ended, or cannot begin
                     pass
                 except Exception as error:  # there is no program, or no name for the types
@@ -398,6 +406,7 @@ class Child:
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         places = [place or os.getcwd() for place in sys.path]
+        self._nice = 0
         self._process = Popen(  # noqa: S603  this very program
             [sys.executable, *COMMAND],
             stdin=PIPE,
@@ -408,8 +417,11 @@ class Child:
             start_new_session=True,  # Ctrl-C is for its parent
         )
 
-    def compiled(self, kernel: Compilable, types: Types) -> str | None:
-        """Why it could not be compiled, or empty; None if the child has ended."""
+    def compiled(self, kernel: Compilable, types: Types, awaited: Callable[[], bool]) -> str | None:
+        """Why it could not be compiled, or empty; None if the child has ended.
+
+        It gives way to this process once nobody waits for it. That cannot be taken back.
+        """
         from numba.core.serialize import dumps  # loaded by the kernel
 
         assert self._process.stdin is not None  # noqa: S101
@@ -417,8 +429,16 @@ class Child:
         function = kernel.py_func
         words = function.__module__, function.__qualname__, dumps(types).hex()
         self._process.stdin.write(" ".join(words).encode() + b"\n")
+        while not self._nice and not select([self._process.stdout], [], [], NICE_SECONDS)[0]:
+            if not awaited():
+                self._gives_way()
         answer = self._process.stdout.readline()
         return answer.decode().strip() if answer.endswith(b"\n") else None
+
+    def _gives_way(self) -> None:
+        self._nice = NICE
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, self._nice)
 
     def kill(self) -> None:
         """End it now, so that there is no answer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from functools import reduce
 from importlib import import_module
 from queue import SimpleQueue
@@ -17,13 +16,9 @@ from typing import BinaryIO
 
 __all__ = ["main"]
 
-NICE = 5  # the process that serves comes first
-
 
 def main() -> None:
     """Answer until the input ends."""
-    with suppress(OSError):
-        os.nice(NICE)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a library prints is no answer
     lines: SimpleQueue[bytes] = SimpleQueue()

@@ -341,6 +341,34 @@ def test_children_end_with_their_parent(package: Path) -> None:
         until(lambda: not running(pid), "its end")
 
 
+def test_children_give_way_to_a_process_that_works(package: Path) -> None:
+    """While it waits for them they have its own priority: nobody is served meanwhile."""
+    (package / "package" / "_kernels" / "user.py").write_text(ENDLESS)
+    program = f"""
+import os
+import stream.kernel.background as b
+looks, select = [], b.select
+def look(*args):
+    while not looks and not background()._waiting:
+        pass
+    looks.append(select(*args))
+    return looks[-1]
+b.select, b.NICE_SECONDS = look, 0.01
+{BEGIN}
+nice = os.getpriority(os.PRIO_PROCESS, 0)
+twice(Pair(1.0, 3.0))
+def of_child():
+    return os.getpriority(os.PRIO_PROCESS, background()._children[0]._process.pid) - nice
+background().wait(stopped=lambda: len(looks) > 2)
+print(of_child())
+while not of_child():
+    pass
+print(of_child())
+"""
+    found, warned = said(package, program)
+    assert found == ["0", "5"], warned
+
+
 def test_ctrl_c_reaches_a_process_that_waits_for_its_children(package: Path) -> None:
     """It ends at once, and they with it."""
     (package / "package" / "_kernels" / "user.py").write_text(ENDLESS)
