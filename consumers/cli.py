@@ -20,7 +20,6 @@ from io import TextIOWrapper
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperCommand
 
 from consumers.base.address_space import MemoryLimitError, check_limits, one_blas_thread
 
@@ -152,27 +151,10 @@ def application(asked: str | None, more: Commands | None = None) -> typer.Typer:
     every = {**own, **(more or {})}
     for name, (summary, module) in every.items():
         if name == asked:
-            app.command(name, cls=_Command)(_reporting(_imported(name, module)))
+            app.command(name)(_reporting(_imported(name, module)))
         else:
             app.command(name, help=summary)(_not_asked)
     return app
-
-
-class _Command(TyperCommand):
-    """A command that names the bounds of its options as a configuration does."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words after its options."""
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:
-            from pydantic import ValidationError
-
-            from consumers.base.counts import wrong_number
-
-            if isinstance(error.__cause__, ValidationError):  # by newer versions of typer
-                error.message = wrong_number(error.__cause__.errors()[0]) or error.message
-            raise
 
 
 def _show_version(wanted: bool) -> None:

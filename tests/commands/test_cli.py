@@ -6,7 +6,6 @@ import errno
 import gc
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,22 +136,6 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
     assert said in out.err
     assert "-h" in out.err
     assert out.out == ""
-
-
-@pytest.mark.skipif(find_spec("typer._coercion") is None, reason="typer checks without pydantic")
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("0", "expected at least 1, got 0"),
-        ("-5", "expected at least 1, got -5"),
-        ("many", "expected a whole number, got 'many'"),
-    ],
-)
-def test_wrong_number_is_said_as_in_a_configuration(given: str, said: str, capsys: Said) -> None:
-    """Not in the words of pydantic."""
-    assert main(["tail", "t", "-n", given]) == 2
-
-    assert capsys.readouterr().err.endswith(f"'--max' / '-n': {said}\n")
 
 
 def test_every_fault_of_a_configuration_begins_as_the_first(tmp_path: Path, capsys: Said) -> None:
