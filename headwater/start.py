@@ -6,6 +6,7 @@ the traceback of an import.
 
 from __future__ import annotations
 
+import gc
 import signal
 
 __all__ = ["main"]
@@ -19,4 +20,6 @@ def main() -> int:
     from headwater.cli import main as run
 
     signal.signal(signal.SIGINT, before)
-    return run()
+    code = run()
+    gc.freeze()  # or Python looks through all objects for cycles, and then ends anyway
+    return code
