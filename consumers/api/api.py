@@ -25,9 +25,9 @@ from consumers.api.published import Published, RecentPredictions, position_of
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
 from consumers.base.records import Outgoing, Partition
+from consumers.base.units import duration_ms
 from consumers.codecs.unused import Note, noted
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.mail.envelope import LARGEST
 from consumers.schemas.translate import Translator
 from consumers.shard.answer import Answerer, ModelCopy, ReadRecords

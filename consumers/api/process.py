@@ -27,8 +27,8 @@ from consumers.api.api import Api
 from consumers.api.published import Beat, OwnShard, ParentShard, Published, status_of
 from consumers.api.routes import handlers, refusal
 from consumers.base.errors import ConfigError
+from consumers.base.units import duration_ms
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.shard.answer import ModelCopy
 from consumers.web.access import access_of
 from consumers.web.app import Server, plain_application

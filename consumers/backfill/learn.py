@@ -26,12 +26,12 @@ from consumers.backfill.manifest import Manifest, Reading
 from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField
 from consumers.base.records import Partition, Record
+from consumers.base.units import shown_url
 from consumers.codecs.account import FieldAccount, FieldsView
 from consumers.config import Config
 from consumers.config.learner import uses_code, uses_river
 from consumers.config.load import log_of
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.config.units import shown_url
 from consumers.files.places import is_url
 from consumers.files.source import FileSource
 from consumers.journal import model_parts

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 __all__ = ["install"]
@@ -28,6 +27,8 @@ def install(extra: str) -> str:
 
 def _packages(extra: str) -> str:
     """The packages of an extra as arguments; those of a clone if headwater is not installed."""
+    from importlib.metadata import PackageNotFoundError, requires  # with the modules of email
+
     try:
         declared = requires("headwater") or []
     except PackageNotFoundError:

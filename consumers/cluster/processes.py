@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.base.errors import HeadwaterError, TransportError
 from consumers.base.health import Health
+from consumers.base.units import duration_ms
 from consumers.cluster.child import (
     AskLoop,
     AskMetrics,
@@ -43,7 +44,6 @@ from consumers.cluster.child import (
 from consumers.cluster.fleet import worst
 from consumers.cluster.orphans import PARENT, RunFile
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.service.differences import Decision
 from consumers.telemetry.spec import united
 from consumers.web.questions import WAITING, Questions

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from consumers.base.errors import ConfigError, DivergedError, HeadwaterError
 from consumers.base.health import Health
 from consumers.base.records import Partition
+from consumers.base.units import duration_ms
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.journal.reader import Course, course
 from consumers.service.journal_end import moved_away
 from consumers.service.live import LiveShard, Sources

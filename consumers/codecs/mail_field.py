@@ -9,7 +9,6 @@ from typing import Any
 from consumers.base.errors import RecordError
 from consumers.codecs.format import Document
 from consumers.codecs.json_document import parse_quickly
-from consumers.mail.document import mail_document
 
 __all__ = ["MailField", "expanded", "mail_in", "strict"]
 
@@ -58,6 +57,8 @@ def expanded(
         raise RecordError("unparsable", str(error)) from None
     if value is None:
         return document
+    from consumers.mail.document import mail_document  # with parsers, which few services need
+
     return {**document, field: None, **mail_document(value, ignored)}
 
 

@@ -67,7 +67,7 @@ def compact(
 
 
 def _age(keep: str) -> int:
-    from consumers.config.units import duration_ms
+    from consumers.base.units import duration_ms
 
     try:
         return duration_ms(keep)

@@ -211,10 +211,10 @@ def _check_of_labels(label: str | None, labels: str | None) -> None:
 
 def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
     """Infer, explain and write the configuration. Returns its source, and the field of the time."""
+    from consumers.base.units import marks_text
     from consumers.config.load import parse
     from consumers.config.propose import ONE_CLASS, choose, doubtful, toml, with_key
     from consumers.config.sample import SAMPLE_SIZE, fields_of_mail, infer
-    from consumers.config.units import marks_text
     from consumers.offline.pitfalls import Pitfalls
 
     source, file, name, label, labels, transport, output, missing, registry, per = asked
@@ -394,9 +394,9 @@ def _lateness(looked: Sampled, id_field: str) -> Lateness:
 
 def _waiting(found: Lateness) -> Waiting | None:
     """The keys of [labels] for such labels; None if the defaults suffice."""
+    from consumers.base.units import duration_text
     from consumers.config.propose import Waiting
     from consumers.config.sections import LabelsConfig
-    from consumers.config.units import duration_text
 
     usual = LabelsConfig()
     horizon, pending = found.horizon(usual.horizon_ms), found.pending(usual.max_pending)

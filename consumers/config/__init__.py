@@ -3,10 +3,10 @@
 `sample` infers a schema from records, `docs` writes docs/config.md from the model.
 """
 
+from consumers.base.units import duration_ms
 from consumers.config.load import exposed_secrets, load, parse
 from consumers.config.model import Config, identity_difference, relearnable
 from consumers.config.sample import InferredField, infer, schema_of
-from consumers.config.units import duration_ms
 
 __all__ = [
     "Config",

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from consumers.base.units import finite
 from consumers.config.sections import Section
-from consumers.config.units import finite
 from stream.data.schema import Label, Schema
 from stream.decision.risk import BayesDecision, named
 from stream.decision.rule import Budget

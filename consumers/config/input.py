@@ -19,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
+from consumers.base.units import shown_url, utc_text
 from consumers.codecs.registry import lacks, wire_format, wire_formats
 from consumers.config.sections import FieldName, Section, Topic
-from consumers.config.units import shown_url, utc_text
 from consumers.transports.registry import forms, is_well_formed, transports
 from stream.data.schema import Kind
 from stream.join.reporters import ReporterRules

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from consumers.base.units import finite
 from consumers.config.sections import Section, Size
-from consumers.config.units import finite
 from stream.compat.steps import CLASS_PATH, RIVER, check_steps
 from stream.errors import SchemaError
 from stream.learner.names import learner_names

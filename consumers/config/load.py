@@ -24,8 +24,8 @@ from pydantic_core import ErrorDetails
 from consumers.base.counts import NUMBERS, wrong_number
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
+from consumers.base.units import shown_url, shown_urls, url_secrets
 from consumers.config.model import Config
-from consumers.config.units import shown_url, shown_urls, url_secrets
 from consumers.transports.registry import local_path
 
 if TYPE_CHECKING:

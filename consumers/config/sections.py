@@ -25,7 +25,7 @@ from pydantic import (
 from consumers.base.fields import MISSING
 from consumers.base.records import UNBOUNDED
 from consumers.base.secrets import Secret
-from consumers.config.units import (
+from consumers.base.units import (
     decimal_marks,
     duration_ms,
     duration_text,
@@ -102,7 +102,9 @@ class Section(BaseModel):
 
     # Strict: "80" is not a port and true is not a number. A typing error is reported, not guessed.
     # A value may be a secret: pydantic's message must not show it; only `load` reads it.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True
+    )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Its keys, with the secrets removed from URLs."""

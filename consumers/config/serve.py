@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, model_validator
 
 from consumers.base.secrets import Secret
+from consumers.base.units import shown_url
 from consumers.config.sections import Duration, Section
-from consumers.config.units import shown_url
 
 __all__ = ["RegistryConfig", "ServeConfig", "TelemetryConfig"]
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from consumers.config.units import EVERY
+from consumers.base.units import EVERY
 from consumers.files.cells import UNDECIDED, mark_of, readings
 
 if TYPE_CHECKING:

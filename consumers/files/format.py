@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING
-from consumers.config.units import decimal_marks
+from consumers.base.units import decimal_marks
 from consumers.files.cells import Convert
 from consumers.files.encoding import checked_encoding
 from consumers.files.file import File

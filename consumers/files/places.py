@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 from consumers.base.errors import ConfigError
 from consumers.base.extras import install
 from consumers.base.secrets import masked
-from consumers.config.units import shown_url
+from consumers.base.units import shown_url
 from consumers.files.file import File, local_file
 
 __all__ = [

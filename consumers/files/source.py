@@ -14,7 +14,7 @@ from typing import NoReturn
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.fields import MISSING
-from consumers.config.units import shown_url
+from consumers.base.units import shown_url
 from consumers.files.file import COMPRESSIONS, File, of_a_program
 from consumers.files.format import Format, Options, Reader, Record, Wanted
 from consumers.files.formats.jsonl import JsonlReader

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 
 from stream.data.schema import Kind
 
@@ -44,4 +43,6 @@ def versions() -> dict[str, str]:
     >>> list(versions())
     ['rules', 'selectolax', 'tinycss2', 'webencodings', 'chardetng-py', 'publicsuffixlist']
     """
+    from importlib.metadata import version  # only services that read mail ask for it
+
     return {"rules": str(RULES)} | {name.replace("_", "-"): version(name) for name in MODULES}

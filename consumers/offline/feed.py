@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from consumers.base.errors import ConfigError
 from consumers.base.fields import TimeField, field_of, key_of, name_of, time_of
 from consumers.base.records import Outgoing
+from consumers.base.units import duration_ms
 from consumers.codecs.encoded import encoded, encoded_many
 from consumers.codecs.raw import event_of, row_of
-from consumers.config.units import duration_ms
 
 __all__ = [
     "LateLabels",

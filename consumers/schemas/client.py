@@ -16,16 +16,18 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from consumers.base.errors import ConfigError, RecordError, RegistryError
 from consumers.base.secrets import masked
+from consumers.base.units import duration_ms, shown_url
 from consumers.codecs.format import WireFormat, shortened
 from consumers.codecs.schemas import LARGEST_SCHEMA, StoredSchema
-from consumers.config.serve import RegistryConfig
-from consumers.config.units import duration_ms, shown_url
+
+if TYPE_CHECKING:
+    from consumers.config.serve import RegistryConfig
 
 __all__ = [
     "LongAnswerError",
@@ -173,6 +175,7 @@ class SchemaRegistry:
     Examples
     --------
     >>> from consumers.codecs.registry import wire_format
+    >>> from consumers.config.serve import RegistryConfig
     >>> registry = SchemaRegistry(wire_format("avro"), RegistryConfig(url="mock://example"))
     >>> id_ = registry.register("visits-value", '"string"')
     >>> registry.schema(id_).text, registry.schema(id_ + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,8 +18,10 @@ from consumers.codecs.json_document import parse
 from consumers.codecs.raw import RawDocuments, reading
 from consumers.codecs.registry import wire_format
 from consumers.codecs.schemas import SchemaBook, StoredSchema
-from consumers.config import Config
 from consumers.schemas.client import SchemaRegistry, subject_of
+
+if TYPE_CHECKING:
+    from consumers.config import Config
 
 __all__ = ["NEWEST_SECONDS", "Translator"]
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from consumers.base.counts import counted
 from consumers.base.records import Outgoing, Partition
+from consumers.base.units import duration_ms
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.journal import statistics
 from consumers.journal.model_parts import parts_of
 from consumers.journal.records import MixRecord, PeerStatistics

@@ -38,8 +38,8 @@ from consumers.base.errors import (
 from consumers.base.failpoints import reach
 from consumers.base.health import Health
 from consumers.base.records import Batch, Partition, Uncommitted
+from consumers.base.units import duration_ms
 from consumers.config import Config
-from consumers.config.units import duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from consumers.base.errors import SnapshotError, SnapshotsHeldError
 from consumers.base.failpoints import reach
-from consumers.config.units import shown_url
+from consumers.base.units import shown_url
 from consumers.files.places import check_drivers, one_line
 
 __all__ = ["Directory", "Place", "Remote"]

@@ -20,10 +20,10 @@ import numpy as np
 
 from consumers.base.errors import ConfigError, SnapshotError, TransportError
 from consumers.base.records import Partition, record_bytes
+from consumers.base.units import utc_text
 from consumers.codecs.registry import wire_format
 from consumers.config import Config
 from consumers.config.learner import uses_river
-from consumers.config.units import utc_text
 from consumers.journal.reader import entries
 from consumers.journal.records import IdentityRecord, JournalRecord
 from consumers.service.live import LiveShard, Progress, Sources

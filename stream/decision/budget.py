@@ -114,7 +114,7 @@ def _candidates() -> Floats:
     """The candidate thresholds, ascending: 0, then finer towards 0 and 1, up to 1 itself."""
     low = [2.0 ** (-j / PER_OCTAVE) for j in range(PER_OCTAVE, PER_OCTAVE * TO_ZERO + 1)]
     high = [1.0 - 2.0 ** (-j / PER_OCTAVE) for j in range(PER_OCTAVE, PER_OCTAVE * TO_ONE + 1)]
-    return np.unique(np.array([0.0, 1.0, *low, *high]))
+    return np.array(sorted({0.0, 1.0, *low, *high}))
 
 
 CANDIDATES = _candidates()

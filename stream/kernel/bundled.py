@@ -12,7 +12,6 @@ import json
 import sys
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +125,8 @@ def _makers() -> bytes:
 @cache
 def _needed() -> dict[str, str]:
     """For what machine code must be made to be used by this process."""
+    from importlib.metadata import version  # only a wheel asks for it
+
     return {"numba": version("numba"), "python": sys.implementation.cache_tag}
 
 

@@ -36,7 +36,7 @@ def test_extra_of_a_clone_that_is_not_installed_is_that_of_its_folder(
     def missing(name: str) -> list[str]:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "requires", missing)
+    monkeypatch.setattr(importlib.metadata, "requires", missing)
 
     assert packages("arrow") == [".[arrow]"]
 

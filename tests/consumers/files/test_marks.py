@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
-from consumers.config.units import marks_text
+from consumers.base.units import marks_text
 from consumers.files.format import Options
 from consumers.files.source import FileSource
 
