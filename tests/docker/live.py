@@ -12,6 +12,7 @@ import math
 import time
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -26,6 +27,7 @@ from tests.docker.queries import DOCKER, Query, alerts, panels, recorded
 
 __all__ = [
     "BUDGET",
+    "CONFUSION",
     "Answer",
     "Stack",
     "answers",
@@ -35,6 +37,8 @@ __all__ = [
 
 BAD = (b"no json", b'{"id": "x", "hue-mean": 1e999}')
 UNLABELLED = 50
+SEEN_FIRST = 700  # records
+CONFUSION = "headwater_confusion_total"
 
 Changes = tuple[tuple[str, str], ...]  # of the configuration: what is replaced, and by what
 # A budget decides alone and takes no challenger.
@@ -73,7 +77,13 @@ def started(directory: Path, bootstrap: str, changes: Changes = ()) -> Iterator[
         address = service.wait_said(r"metrics on http://([\w.:]+)/metrics")[1]
         port = address.rpartition(":")[2]
         prometheus = stack.enter_context(running(directory, f"127.0.0.1:{port}"))
-        _feed(directory, name, bootstrap)
+        header, *rows = _data()
+        feed = partial(_feed, directory / "segment.csv", name, f"kafka://{bootstrap}")
+        # What was counted before the first scrape of a series has not risen for Prometheus.
+        feed([header, *rows[:SEEN_FIRST]])
+        service.wait_until(lambda: len(prometheus.query(CONFUSION)) > 7)
+        feed([header, *rows[SEEN_FIRST:]])
+        _feed_unlabelled(name, f"kafka://{bootstrap}")
         service.wait_until(lambda: _told(prometheus))
         yield Stack(service, prometheus, name)
 
@@ -135,18 +145,24 @@ def _configured(directory: Path, name: str, bootstrap: str, changes: Changes) ->
     return path
 
 
-def _feed(directory: Path, name: str, bootstrap: str) -> None:
-    """As the feeder of compose.yaml, eight times as fast; then records that are bad or alone."""
+def _data() -> list[str]:
+    """The lines of the data set."""
     packed = Path(river.datasets.__file__).with_name("segment.csv.zip")
     with zipfile.ZipFile(packed) as archive:
         [inside] = archive.namelist()
-        (directory / "segment.csv").write_bytes(archive.read(inside))
-    url = f"kafka://{bootstrap}"
+        return archive.read(inside).decode().splitlines(keepends=True)
+
+
+def _feed(file: Path, name: str, url: str, lines: list[str]) -> None:
+    """As the feeder of compose.yaml, eight times as fast."""
+    file.write_text("".join(lines))
     late = ["--label-topic", f"{name}-labels", "--label", "category", "--delay", "2s"]
-    fed = headwater(
-        "produce", name, directory / "segment.csv", "--transport", url, "--rate", "400", *late
-    )
+    fed = headwater("produce", name, file, "--transport", url, "--rate", "400", *late)
     assert fed.returncode == 0, fed.stdout + fed.stderr
+
+
+def _feed_unlabelled(name: str, url: str) -> None:
+    """Records that are bad or alone."""
     now = time.time_ns() // 1_000_000
     alone = [json.dumps({"id": f"alone-{i}", "hue-mean": -2.0 + i}) for i in range(UNLABELLED)]
     log = open_log(url)

@@ -13,6 +13,7 @@ from consumers.telemetry.metrics import METRICS
 from tests.docker.live import (
     BAD,
     BUDGET,
+    CONFUSION,
     UNLABELLED,
     Stack,
     answers,
@@ -121,17 +122,18 @@ def test_recorded_scores_are_those_of_the_service(stack: Stack) -> None:
     increase() reaches a little beyond the first and the last scrape of a cell, which counts less
     with each scrape; so wait for them.
     """
-    cell = "headwater_confusion_total"
 
     def difference() -> float:
         asked = [Query("recorded", 'headwater:accuracy:ratio{window="1h"}')]
         [recorded] = answers(stack.prometheus, asked, seconds=120)
-        rose = stack.prometheus.query(f"max_over_time({cell}[1h]) - min_over_time({cell}[1h])")
+        rose = stack.prometheus.query(
+            f"max_over_time({CONFUSION}[1h]) - min_over_time({CONFUSION}[1h])"
+        )
         assert len(rose) > 7
         return abs(recorded.example - share_right(rose))
 
     until(lambda: difference() < 0.01, "a recorded score as the service counts it")
-    cells = stack.prometheus.query(cell)
+    cells = stack.prometheus.query(CONFUSION)
     [champion] = {labels["model"] for labels, _ in cells}
     of_it = f'headwater_accuracy_ratio{{window="all", model="{champion}"}}'
     [(_, own)] = stack.prometheus.query(of_it)
