@@ -30,8 +30,6 @@ __all__ = [
     "collect_rarely",
     "main",
     "prepare_process",
-    "short_of_files",
-    "short_of_memory",
     "silence_compilation_warnings",
 ]
 

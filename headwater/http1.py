@@ -21,7 +21,6 @@ from headwater.exchange import Reply, Request
 __all__ = [
     "MOST_READ",
     "Exchange",
-    "ServiceAddress",
     "Tokens",
     "address_of",
     "exchanged",

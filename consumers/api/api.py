@@ -33,7 +33,7 @@ from consumers.schemas.translate import Translator
 from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 from consumers.transports.protocol import Log
 
-__all__ = ["MOST_EXPLAINED", "Api"]
+__all__ = ["Api"]
 
 MOST_EXPLAINED = 100  # features of an answer, and records of a request that asks for them
 SHORT = 16 * 1024  # bytes of mails that are read by the event loop

@@ -19,7 +19,7 @@ from consumers.api.bodies import JSON, LINES, ProblemError, RequestRecords, reco
 from consumers.config.serve import ServeConfig
 from consumers.web.routes import ROUTES
 
-__all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation", "Parameter"]
+__all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation"]
 
 FRESH = {"cache-control": "no-store"}
 LARGEST_NUMBER = 9  # digits

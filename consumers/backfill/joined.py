@@ -31,7 +31,7 @@ from consumers.timetravel.old_shards import OldShard, OldShards
 from consumers.transports.protocol import Log
 from stream.data.schema import Schema
 
-__all__ = ["Joined", "begin_joined", "check_joinable", "joined"]
+__all__ = ["begin_joined", "check_joinable", "joined"]
 
 
 class Joined(NamedTuple):

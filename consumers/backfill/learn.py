@@ -47,7 +47,7 @@ from stream.data.state import State
 from stream.errors import InvalidRecordError
 from stream.learner.base import Learner
 
-__all__ = ["SPLIT", "HistoryPlan", "Learned", "learned", "plan_files", "plan_log"]
+__all__ = ["HistoryPlan", "Learned", "learned", "plan_files", "plan_log"]
 
 SPLIT = 250_000  # records of a split: seconds of work, and a few hundred MB at most
 

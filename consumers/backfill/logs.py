@@ -37,7 +37,7 @@ from consumers.service.live import Sources
 from consumers.shard.shard import Shard
 from consumers.transports.protocol import Log, Unfinished, first_offsets
 
-__all__ = ["LogHistory", "Matched", "check_format", "end_of", "planned", "sampled_labels"]
+__all__ = ["LogHistory", "check_format", "end_of", "planned", "sampled_labels"]
 
 REJECTED = ""  # in place of an id
 LOOK = 1_000  # records before a range, or at the end of a partition, that say what time it is

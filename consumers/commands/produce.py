@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from consumers.schemas.translate import Translator
     from consumers.transports.protocol import Log
 
-__all__ = ["make_topics", "produce"]
+__all__ = ["produce"]
 
 MESSAGE_ROWS = 1_000  # the default message of Kafka has 1 MiB: 1 kB for each
 

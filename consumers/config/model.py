@@ -46,7 +46,7 @@ from stream.data.schema import Kind, Schema
 from stream.decision.risk import named
 from stream.drift.rule import RESTARTS
 
-__all__ = ["RELEARNED_LABELS", "Config", "identity_difference", "relearnable"]
+__all__ = ["Config", "identity_difference", "relearnable"]
 
 # The keys of [labels] that `headwater relearn` changes.
 RELEARNED_LABELS = ("corrections", "horizon", "max_pending", "max_pending_bytes")

@@ -36,7 +36,6 @@ from stream.data.schema import HEAVIEST
 from stream.join.label_delay import Silence
 
 __all__ = [
-    "DEAD_LETTER_RATIO",
     "LONGEST_NAME",
     "CommitConfig",
     "FieldName",

@@ -23,7 +23,7 @@ from consumers.demo.view import (
 from consumers.transports.registry import local_path
 from stream.evaluate.quality import WINDOWS
 
-__all__ = ["files", "in_lines", "outcome", "progress"]
+__all__ = ["files", "outcome", "progress"]
 
 WIDEST = 80  # columns of a terminal that nobody has changed
 _WINDOWS = dict(zip(WINDOWS, ("all", "last 1,000", "fading"), strict=True))

@@ -14,7 +14,7 @@ from consumers.files.file import File
 from stream.data.schema import Label
 from stream.linear import WordCount
 
-__all__ = ["BogofilterCounts", "bogofilter_counts"]
+__all__ = ["bogofilter_counts"]
 
 MESSAGES, ENCODING = b".MSG_COUNT", b".ENCODING"
 UTF_8 = "2"

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_CELL",
-    "Decided",
     "Dialect",
     "decided",
     "guessed_dialect",

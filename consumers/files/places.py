@@ -26,12 +26,10 @@ from consumers.files.file import File, local_file
 
 __all__ = [
     "PLACES",
-    "PlaceKind",
     "check_drivers",
     "is_url",
     "one_line",
     "place_of",
-    "url_files",
 ]
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+(://|::)")

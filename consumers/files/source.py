@@ -22,7 +22,7 @@ from consumers.files.mails import in_maildir, looks_like_mail
 from consumers.files.places import is_url, place_of
 from consumers.files.tables import TableReader
 
-__all__ = ["FileSource", "format_named", "format_of", "formats", "known_suffixes", "read_records"]
+__all__ = ["FileSource", "formats", "read_records"]
 
 
 @cache

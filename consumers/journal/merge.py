@@ -18,7 +18,7 @@ from consumers.base.cells import chosen
 from consumers.base.cells import joined as joined_cells
 from consumers.base.records import UNBOUNDED, Batch, Fetched, FetchedColumns, Partition, credible
 
-__all__ = ["NO_CLOCK", "Measure", "Merge"]
+__all__ = ["Measure", "Merge"]
 
 
 NO_CLOCK = 1 << 62  # accept every timestamp

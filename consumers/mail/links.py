@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from stream.remembered import remembered
 
-__all__ = ["Link", "domain_of", "link_of", "urls_in", "word_of"]
+__all__ = ["domain_of", "link_of", "urls_in", "word_of"]
 
 _REST = r"[^\s<>\"'\]\[(){}|\\^`]{1,2000}"
 _AFTER_SCHEME = re.compile(rf"://{_REST}")  # both begin with a literal, so the search is fast

@@ -36,7 +36,6 @@ from consumers.mail import limits
 from stream.remembered import remembered
 
 __all__ = [
-    "Enclosed",
     "decoded",
     "enclosed_in",
     "encoding_of",

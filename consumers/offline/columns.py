@@ -32,9 +32,7 @@ from stream.data.schema import Schema
 
 __all__ = [
     "ColumnFeed",
-    "ColumnSurvey",
     "LineFeed",
-    "Piece",
     "TableFeed",
     "Times",
 ]

@@ -34,7 +34,7 @@ from stream.evaluate.quality import MOST, QualityView
 from stream.join.join import LabelJoin
 from stream.kernel.tiers import collected
 
-__all__ = ["Arrivals", "Look", "ModelScore", "compared", "models"]
+__all__ = ["Arrivals", "Look", "compared", "models"]
 
 EVERY = ("auto", "GaussianNB", "MultinomialNB", "MixedNB", "KNNClassifier", "LogisticRegression")
 NATS, ERRORS = 0.005, 2.0  # least difference of log losses, and in standard errors

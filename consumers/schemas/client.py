@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from consumers.config.serve import RegistryConfig
 
 __all__ = [
-    "LongAnswerError",
     "RequestBound",
     "SchemaRegistry",
     "bound",

@@ -28,7 +28,7 @@ import msgspec
 from consumers.base.records import Partition
 from consumers.snapshots.places import make_directory
 
-__all__ = ["CrashGuard", "CrashNote", "CrashNoteFile", "TrialResult", "TrialRunner"]
+__all__ = ["CrashGuard", "CrashNoteFile", "TrialResult", "TrialRunner"]
 
 NAME = "inflight.json"
 STARTS = 3  # deaths in a row with the same records in process, after which they are tried

@@ -33,7 +33,6 @@ __all__ = [
     "Commit",
     "EarlierPieces",
     "Explained",
-    "RecordPlace",
     "SeenFields",
     "Skip",
     "digest",

@@ -39,7 +39,7 @@ from stream.errors import Reason
 from stream.evaluate.progressive import Result
 from stream.join.label_delay import LABELS_PER_CORRECTION, MOST_CORRECTIONS
 
-__all__ = ["BadRecord", "EarlyLabel", "Outcome", "event_headers", "refusal"]
+__all__ = ["BadRecord", "EarlyLabel", "Outcome", "refusal"]
 
 SHOWN = 60  # characters of a label
 KINDS = {

@@ -23,7 +23,7 @@ from consumers.base.records import (
 from consumers.transports.protocol import ANY, Demand, nothing
 from consumers.transports.registry import KeyHeaders
 
-__all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller", "keyed"]
+__all__ = ["Fetch", "FetchingLog", "FetchingOwner", "Poller", "keyed"]
 
 _CHUNK = 1000  # records a chunk of `read` and `follow`
 _CHUNK_BYTES = 4 * 2**20  # and bytes, except for one larger record

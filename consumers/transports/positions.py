@@ -20,7 +20,7 @@ from consumers.base.records import Partition
 from consumers.transports.protocol import Log
 from consumers.transports.registry import local_path
 
-__all__ = ["Positions", "StoredPositions", "initial_positions"]
+__all__ = ["Positions", "initial_positions"]
 
 STORE_SECONDS = 1.0  # how often a busy reader stores them; a killed one repeats as many seconds
 LARGEST = 1 << 20  # bytes of a file of positions

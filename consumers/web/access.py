@@ -44,7 +44,7 @@ from consumers.web.refusal import CLOSES, RefusedError
 from consumers.web.routes import ANY, NEEDS, RouteSpec
 from consumers.web.web_config import WebConfig, load_web_config
 
-__all__ = ["Access", "Logins", "access_of", "host_of"]
+__all__ = ["Access", "Logins", "access_of"]
 
 REMEMBERED = 100  # wrong logins that are remembered; a bcrypt hash of cost 12 takes 0.2 s
 LONGEST_PASSWORD = 72  # bytes; bcrypt rejects longer passwords

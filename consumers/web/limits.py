@@ -36,8 +36,6 @@ __all__ = [
     "Connections",
     "Front",
     "Limited",
-    "ambiguous",
-    "head_bytes",
     "places",
     "refuse",
     "source_of",

@@ -71,9 +71,7 @@ from stream.learner.predictions import Explanation
 __all__ = [
     "CLASSES",
     "PERCENT",
-    "calibration_of",
     "classes_of",
-    "decided_of",
     "decoded",
     "explained",
     "observed",

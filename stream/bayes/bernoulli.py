@@ -35,7 +35,7 @@ from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS, LEARNED_BUCKETS, bucket
 from stream.text.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 
-__all__ = ["ABSENT", "BernoulliNB", "BernoulliPart", "TokenSetPart"]
+__all__ = ["ABSENT", "BernoulliNB"]
 
 ABSENT = "(absent tokens)"  # in explanations: all known tokens that are not in the text
 ONE = np.zeros(1, dtype=np.int64)

@@ -34,7 +34,6 @@ __all__ = [
     "LONGEST_VALUE",
     "Categories",
     "CategoryClassifier",
-    "CodedRows",
     "Domains",
     "Estimate",
     "Shares",

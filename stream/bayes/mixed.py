@@ -35,7 +35,7 @@ from stream.data.state import Saved, State
 from stream.errors import InvalidRecordError, SchemaError
 from stream.learner.registry import Facts, distributions, registered
 
-__all__ = ["MAX_CELLS", "ConditionalPart", "MixedBayes", "MixedNB"]
+__all__ = ["MAX_CELLS", "MixedBayes", "MixedNB"]
 
 MAX_CELLS = 256
 

@@ -27,7 +27,7 @@ from stream.errors import InvalidRecordError, NotSupportedError
 from stream.learner.predictions import LinearView
 from stream.learner.registry import Facts, registered
 
-__all__ = ["PoissonNB", "PoissonPart"]
+__all__ = ["PoissonNB"]
 
 SHAPE, RATE = 0.5, 0.0  # Jeffreys' prior of a rate: it does not depend on the scale
 ROUNDING = 1e-9  # rounding error, as a share of the largest total

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cells",
-    "DictTable",
     "Dicts",
-    "FrameColumn",
     "MiniBatch",
     "Table",
     "array_of",

@@ -22,7 +22,6 @@ __all__ = [
     "HEAVIEST",
     "KINDS",
     "LARGEST",
-    "NAMES_ROOM",
     "PER_NAME",
     "Dictionary",
     "Field",

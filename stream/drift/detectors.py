@@ -28,7 +28,7 @@ from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, B
 from stream.drift.parameters import checked
 from stream.errors import SchemaError, StateError
 
-__all__ = ["ADWIN", "Detector", "RiverDetector", "build", "compile_detectors", "read", "write"]
+__all__ = ["ADWIN", "RiverDetector", "build", "compile_detectors", "read", "write"]
 
 MAX_ROWS = 64  # a bucket of the last row has 2**63 values
 

@@ -30,7 +30,7 @@ from stream.drift.rule import RESTARTS, WORSE, Action, DriftRule, MonitorRule
 from stream.errors import StateError
 from stream.learner.base import Learner
 
-__all__ = ["RECENTLY", "Alarm", "DriftWatch", "Monitor", "Monitors", "Recent", "Series"]
+__all__ = ["Alarm", "DriftWatch", "Monitor", "Recent", "Series"]
 
 RECENTLY = 1000  # number of values after an alarm during which drift counts as detected
 

@@ -46,7 +46,6 @@ from stream.learner.predictions import Explanation, connected
 
 __all__ = [
     "BlockContext",
-    "ExplainedPredictions",
     "ExplanationSettings",
     "against",
     "compile_drift",

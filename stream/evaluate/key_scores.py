@@ -28,7 +28,6 @@ from stream.learner.base import Learner, Predictions
 __all__ = [
     "FEWEST",
     "MOST_SCORED",
-    "QUANTILES",
     "FrozenKeyScores",
     "KeyScore",
     "KeyScores",

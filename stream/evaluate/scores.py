@@ -29,8 +29,6 @@ __all__ = [
     "BASELINES",
     "BINS",
     "Agreement",
-    "Bin",
-    "ClassScores",
     "PredictionTable",
     "Scores",
     "Tally",

@@ -25,7 +25,6 @@ from stream.errors import SchemaError
 
 __all__ = [
     "LONGEST_REPORTER",
-    "Reporter",
     "ReporterRules",
     "ReporterView",
     "Reporters",

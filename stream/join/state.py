@@ -55,7 +55,7 @@ from stream.join.reporters import Votes
 from stream.join.table import EARLY, SETTLED, WAITING, IdTable
 from stream.join.transitions import IdState
 
-__all__ = ["EarlyLabel", "JoinState", "KeptIds", "SettledId", "WaitingRow"]
+__all__ = ["EarlyLabel", "JoinState"]
 
 
 class RowPool:

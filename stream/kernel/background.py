@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from stream.kernel.interpreted import names_of
 from stream.kernel.room import free_bytes, processors
 
-__all__ = ["Background", "Compilable", "Pace", "Progress", "most_children", "weight"]
+__all__ = ["Background", "Pace", "Progress", "most_children", "weight"]
 
 MOST_CHILDREN = 2
 CHILD_BYTES = 400_000_000  # what a child takes at most

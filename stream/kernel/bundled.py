@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "LEVELS", "Bundle", "bundle_of", "collect", "source_stamp", "unused"]
+__all__ = ["FOLDER", "LEVELS", "bundle_of", "collect", "source_stamp", "unused"]
 
 FOLDER = "machine_code"  # in a top-level package
 MAKERS = ("compiled.py", "tiers.py")  # with numba's options; it compares none of them

@@ -29,7 +29,6 @@ __all__ = [
     "LOCK",
     "MANY",
     "VARIABLE",
-    "Intrinsic",
     "Kernel",
     "background",
     "called",

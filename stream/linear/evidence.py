@@ -41,7 +41,6 @@ __all__ = [
     "enlarged",
     "exported",
     "merged",
-    "note_bytes",
     "noted",
     "restored",
     "retracted",

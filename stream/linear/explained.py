@@ -44,7 +44,6 @@ __all__ = [
     "ExplainedSteps",
     "ShowsEvidence",
     "StrongFeature",
-    "Strongest",
     "strongest",
     "views_of",
 ]

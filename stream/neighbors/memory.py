@@ -26,7 +26,7 @@ from stream.neighbors._kernels.window import LANES, Ints, WindowArrays
 from stream.neighbors.categories import CategoryCodes
 from stream.neighbors.columns import MAX_WINDOW, Attributes
 
-__all__ = ["MAX_WINDOW", "Id", "Memory", "Neighbor", "SlidingWindow"]
+__all__ = ["MAX_WINDOW", "Id", "Memory", "Neighbor"]
 
 
 Id = str | int

@@ -26,7 +26,6 @@ from consumers.codecs.arrow.values import UnreadableTypeError
 __all__ = [
     "MAGIC",
     "MOST_UNPACKED",
-    "StreamSize",
     "byte_lengths",
     "is_arrow",
     "size_of",

@@ -16,7 +16,7 @@ from consumers.config.sample import InferredField, named_like_a_time, named_like
 from consumers.config.sections import LONGEST_NAME
 from stream.data.schema import KINDS, Kind
 
-__all__ = ["DEFAULT_KIND", "MOST_FIELDS", "Declared", "by_types", "given", "without_label"]
+__all__ = ["MOST_FIELDS", "Declared", "by_types", "given", "without_label"]
 
 MOST_FIELDS = 1000
 DEFAULT_KIND: Kind = "categorical"  # it takes text, numbers and truth values, so nothing is lost
