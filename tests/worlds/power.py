@@ -7,8 +7,10 @@ one whose directory was not may be absent; a directory keeps all entries that it
 fsync, or has all that it has now. Nothing is fsynced for real.
 
 SQLite calls fsync in C, so it gets another file system, a copy of its own one whose `xSync` is
-watched, and whose `openDirectory` tells which directory it fsyncs. The inode of a copied file is
-held by a link, so that no other file gets its number.
+watched, and whose `openDirectory` tells which directory it fsyncs. Its files are read by its own
+descriptors: closing another one would drop the locks that this process has on the file, and another
+process would take it for unused. The inode of a copied file is held by a link, so that no other
+file gets its number.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -66,8 +68,8 @@ class Disk:
             for name in files:
                 self.synced(Path(directory, name))
 
-    def synced(self, path: Path, readable: Path | None = None) -> None:
-        """A file or directory was fsynced. `readable`: another name of it."""
+    def synced(self, path: Path, readable: Path | None = None, data: bytes | None = None) -> None:
+        """A file or directory was fsynced. `readable`: another name of it. `data`: its bytes."""
         if self._off or not path.is_relative_to(self.root):
             return
         self.syncs += 1
@@ -77,7 +79,8 @@ class Disk:
                 if (readable or path).is_dir():
                     self._keep("entries", number, json.dumps(_entries(path)).encode())
                     return
-                self._keep("bytes", number, (readable or path).read_bytes())
+                content = (readable or path).read_bytes() if data is None else data
+                self._keep("bytes", number, content)
                 if not (self._shadow / "links" / str(number)).exists():
                     os.link(path, self._shadow / "links" / str(number))
             except FileNotFoundError:  # it was removed before it was fsynced
@@ -170,8 +173,8 @@ class Disk:
             opened = Path(f"/proc/self/fd/{descriptor}")
             self.synced(opened.readlink(), opened)
 
-        def check(path: Path) -> None:
-            self.synced(path)
+        def check(path: Path, data: bytes | None = None) -> None:
+            self.synced(path, data=data)
 
         with patch.object(os, "fsync", fsync), patch.object(os, "fdatasync", fsync), _sqlite(check):
             yield
@@ -224,15 +227,29 @@ class _System(Structure):
 # SQLite keeps the address of a name, so it gets the one that it gave.
 _OPEN = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(_File), c_int, POINTER(c_int))
 _SYNC = ctypes.CFUNCTYPE(c_int, POINTER(_File), c_int)
+_SIZE = ctypes.CFUNCTYPE(c_int, POINTER(_File), POINTER(c_int64))
+_READ = ctypes.CFUNCTYPE(c_int, POINTER(_File), c_void_p, c_int, c_int64)
 _OPEN_DIRECTORY = ctypes.CFUNCTYPE(c_int, c_char_p, POINTER(c_int))
 _GET_CALL = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_char_p)
 _SET_CALL = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p)
 _kept: list[Any] = []  # what SQLite may still call
 
 
+def _bytes_of(file: Any) -> bytes:
+    """The bytes of a file of SQLite."""
+    methods, size = file.contents.methods.contents, c_int64()
+    if _SIZE(methods.size)(file, byref(size)):
+        raise OSError("SQLite does not know the size of its file")
+    data = ctypes.create_string_buffer(size.value)
+    if size.value and _READ(methods.read)(file, data, size.value, 0):
+        raise OSError("SQLite cannot read its file")
+    return data.raw
+
+
 @contextmanager
-def _sqlite(synced: Callable[[Path], None]) -> Iterator[None]:
-    """Let SQLite use a file system that calls `synced` for each file and directory it fsyncs.
+def _sqlite(synced: Callable[..., None]) -> Iterator[None]:
+    """Let SQLite use a file system that calls `synced` for each file, with its bytes, and directory
+    it fsyncs.
 
     Raises
     ------
@@ -259,7 +276,7 @@ def _sqlite(synced: Callable[[Path], None]) -> Iterator[None]:
         address = ctypes.addressof(file.contents)
         code = watched[address][1](file, flags)
         if not code and address in paths:
-            synced(paths[address])
+            synced(paths[address], _bytes_of(file))
         return int(code)
 
     ours = _SYNC(sync)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -100,3 +102,18 @@ def test_sqlite_keeps_a_commit_only_if_it_was_told_to_fsync(disk, synchronous, k
             found = db.execute("SELECT count(*) FROM t").fetchone()[0] if tables else 0
 
     assert found == kept
+
+
+def test_sqlite_keeps_its_locks(disk) -> None:
+    """Or another process that closes the log removes what this one still writes to."""
+    path = disk.root / "log.db"
+    other = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('select x from t')"
+    with disk.installed(), closing(sqlite3.connect(path)) as log:
+        log.execute("PRAGMA journal_mode = wal")
+        log.execute("create table t (x)")
+        log.execute("PRAGMA wal_checkpoint")  # it fsyncs the database
+        log.execute("insert into t values (1)")
+        log.commit()
+        subprocess.run([sys.executable, "-c", f"{other}; c.close()"], check=True)
+
+        assert path.with_name("log.db-wal").exists()
