@@ -22,7 +22,7 @@ from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
-from stream.data.parameters import mapping, number
+from stream.data.parameters import mapping, number, shown
 from stream.data.schema import Field, Kind, Label, Schema
 from stream.data.state import Saved, State
 from stream.errors import (
@@ -388,7 +388,7 @@ class BayesClassifier(Additive):
         prior = Prior(**own.read({"weight": weight, "unit": UNIT, "records": Saved(np.int64)}))
         peaks = own.header.get("peaks", [])
         if not isinstance(peaks, list) or len(peaks) not in (0, classes + 1):
-            raise StateError(f"expected the peaks of {classes} classes, got {peaks!r}")
+            raise StateError(f"expected the peaks of {classes} classes, got {shown(peaks)}")
         self._prior, self._peaks = prior, [float(peak) for peak in peaks]
         for part in self._parts:
             inner = state.nested(part.name)

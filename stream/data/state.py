@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -118,7 +119,7 @@ class State:
         """The header as canonical JSON (sorted keys, shortest floats)."""
         try:
             text = json.dumps(self.header, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             why = " ".join(str(error).split())
             raise StateError(f"expected a header of JSON values: {why}") from None
         return text.encode("utf-8", "surrogatepass")
@@ -280,7 +281,7 @@ def count_in(
     """
     found = header.get(name, absent)
     if type(found) is not int or not 0 <= found <= most:
-        raise StateError(f"{name}: expected 0 to {most}, got {found!r}")
+        raise StateError(f"{name}: expected 0 to {most}, got {reprlib.repr(found)}")
     return found
 
 
@@ -294,7 +295,7 @@ def list_in(header: Mapping[str, Any], name: str, length: int) -> list[Any]:
     """
     found = header.get(name)
     if not isinstance(found, list) or len(found) != length:
-        came = f"{len(found)}" if isinstance(found, list) else f"{found!r}"
+        came = f"{len(found)}" if isinstance(found, list) else reprlib.repr(found)
         raise StateError(f"{name}: expected a list of {length}, got {came}")
     return list(found)
 

@@ -343,7 +343,7 @@ class Learner(Many, abc.ABC):
             raise StateError(f"the state is damaged: its header is {shown(header)}")
         name = type(self).__name__
         if header.get("learner") != name:
-            raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
+            raise StateError(f"expected the state of a {name}, got {shown(header.get('learner'))}")
         theirs = header.get("parameters")
         if not isinstance(theirs, Mapping):
             raise StateError(f"the state of this {name} is damaged: it has no parameters")
@@ -352,7 +352,8 @@ class Learner(Many, abc.ABC):
             came, own = theirs.get(key), mine.get(key)
             if came != own:
                 raise StateError(
-                    f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
+                    f"expected the state of a {name} with {str(key)[:60]} = {own!r}, "
+                    f"got {shown(came)}"
                 )
         try:
             self._classes = self._classes.renewed(labels_of(header), refused_of(header))

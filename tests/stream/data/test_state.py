@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream import GaussianNB, State, StateError
-from stream.data.state import Saved, count_in, pack, texts, unpack
+from stream.data.state import Saved, count_in, list_in, pack, texts, unpack
 
 BASE = State({"n": 2, "name": "x"}, {"a": np.array([1.0, 2.0]), "b": np.arange(4).reshape(2, 2)})
 
@@ -255,3 +255,42 @@ def test_bytes_that_are_no_state_are_refused(damage) -> None:
     assert State.from_bytes(data) == model.to_state()
     with pytest.raises(StateError, match="made by to_bytes"):
         State.from_bytes(data[damage] if isinstance(damage, slice) else damage)
+
+
+def deep() -> list[object]:
+    """A list in a list, and so on; Python cannot print it."""
+    out: list[object] = []
+    for _ in range(100_000):
+        out = [out]
+    return out
+
+
+@pytest.mark.parametrize("value", [deep(), "x" * 10**6, [0] * 10**5], ids=["deep", "text", "list"])
+def test_header_of_any_size_is_refused_in_one_short_line(value) -> None:
+    """The message had all of it, or ended with RecursionError."""
+    state = GaussianNB().to_state()
+    prior = {"prior": {"peaks": value}}
+    spoiled = [
+        {"learner": value},
+        {"parameters": {**state.header["parameters"], "half_life": value}},
+        {"parameters": {**state.header["parameters"], "x" * 10**6: value}},
+        {"inner": {**state.header["inner"], **prior}},
+    ]
+    said = []
+    for change in spoiled:
+        with pytest.raises(StateError) as error:
+            GaussianNB().load_state(State({**state.header, **change}, state.arrays))
+        said.append(str(error.value))
+    for read in (lambda: count_in({"n": value}, "n"), lambda: list_in({"n": value}, "n", 3)):
+        with pytest.raises(StateError) as error:
+            read()
+        said.append(str(error.value))
+
+    assert max(map(len, said)) < 300
+    assert not any("\n" in each for each in said)
+
+
+def test_header_that_json_cannot_hold_is_named() -> None:
+    """Its fingerprint cannot be computed."""
+    with pytest.raises(StateError, match="expected a header of JSON values"):
+        State({"n": deep()}).fingerprint()
