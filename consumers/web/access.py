@@ -282,14 +282,14 @@ class AllowedHosts:
         >>> hosts = AllowedHosts(["metrics.example.org"])
         >>> [hosts.allows(h) for h in ("127.0.0.1", "::1", "Metrics.Example.org.", "a.localhost")]
         [True, True, True, True]
-        >>> [hosts.allows(h) for h in ("evil.example", "127.0.0.1.evil.example", "", "1.2.3")]
+        >>> [hosts.allows(h) for h in ("evil.example", "127.0.0.1.evil.example", "", "::1%evil")]
         [False, False, False, False]
         """
         name = host.lower().rstrip(".")
         if name in self._allowed or name.endswith(".localhost"):
             return True
         try:
-            return bool(ip_address(name))
+            return "%" not in name and bool(ip_address(name))  # a zone may be any text
         except ValueError:
             return False
 

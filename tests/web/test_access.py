@@ -312,7 +312,10 @@ def test_bytes_of_dead_letters_are_behind_a_password_beyond_loopback(
     assert "unparsable" in text
 
 
-FOREIGN = ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"]
+FOREIGN = [
+    *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"),
+    *("::1%evil.example", "fe80::1%evil.example", "[::1%25evil.example]:80"),
+]
 OURS = ["127.0.0.1", "localhost:8321", "LOCALHOST", "[::1]:8321", "10.0.0.7:8321", "x.localhost"]
 
 
