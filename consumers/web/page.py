@@ -185,7 +185,8 @@ class Page:
         # They keep their connections, so half of all connections stays free for other requests.
         most = min(MAX_STREAMS, places() // 2)
         source = request.scope["state"]["connection"].source
-        if not self._has_room(most, source):
+        opens = request.method != "HEAD"
+        if not self._has_room(most, source, opens=opens):
             self.refused["pages"] += 1
             return Response(
                 f"{most} pages are open; close one, or try again later\n",
@@ -193,14 +194,14 @@ class Page:
                 headers=_HEADERS | {"retry-after": "30"},
                 media_type="text/plain",
             )
-        if request.method == "HEAD":
+        if not opens:
             return Response(headers=_HEADERS, media_type="text/event-stream")
         return _Stream(self, _shard(request), source)
 
-    def _has_room(self, most: int, source: str) -> bool:
+    def _has_room(self, most: int, source: str, *, opens: bool) -> bool:
         """Whether an address may open a page. If `most` are open, the oldest page of the address
         with the most pages ends, if this one has fewer even with one more. So no stranger keeps the
-        operator out."""
+        operator out. Nothing ends for a request that opens none."""
         lasting = [stream for stream in self.streams if not stream.ended.is_set()]
         if len(lasting) < most:
             return True
@@ -208,7 +209,8 @@ class Page:
         fullest, count = max(counts.items(), key=lambda each: each[1], default=("", 0))
         if count <= counts[source] + 1:
             return False
-        next(stream for stream in lasting if stream.source == fullest).ended.set()
+        if opens:
+            next(stream for stream in lasting if stream.source == fullest).ended.set()
         return True
 
     async def _explain(self, request: Request) -> Response:

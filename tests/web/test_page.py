@@ -155,17 +155,19 @@ def test_stranger_with_all_pages_open_keeps_nobody_out(tmp_path, monkeypatch) ->
     with living(tmp_path) as service, ExitStack() as stack:
         place = service.url.removeprefix("http://")
 
-        def opened(address: str) -> HTTPResponse:
+        def opened(address: str, method: str = "GET") -> HTTPResponse:
             held = HTTPConnection(place, timeout=PATIENCE, source_address=(address, 0))
             stack.callback(held.close)
-            held.request("GET", "/events")
+            held.request(method, "/events")
             return stack.enter_context(held.getresponse())
 
         strangers = [opened("127.0.0.2") for _ in range(3)]
+        asked = opened("127.0.0.1", "HEAD")
+        again = opened("127.0.0.2")  # nothing has ended for a request without a stream
         operator = opened("127.0.0.1")
         strangers[0].read()  # it ends
 
-        assert operator.status == 200
+        assert (asked.status, again.status, operator.status) == (200, 503, 200)
         assert opened("127.0.0.2").status == 503
         assert opened("127.0.0.1").status == 503  # one page each would change places for ever
         assert events(operator, 1)
