@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
-from consumers.snapshots.format import from_bytes, to_bytes
+from consumers.snapshots.format import START, from_bytes, header_size, peek, to_bytes
 from stream.data.state import State
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
@@ -192,3 +193,21 @@ def test_replay_ends_where_no_snapshot_and_not_the_journal_agrees(ran, make_serv
 
     with pytest.raises(DivergedError, match=f"recorded hash at journal record {last}"):
         rebuilt(service)
+
+
+@pytest.mark.parametrize("levels", [2_000, 200_000])
+def test_header_too_deep_to_be_read_is_passed_over(ran_thrice, levels) -> None:
+    """It has a right checksum, and ended each start with RecursionError."""
+    newest = ran_thrice.snapshots()[-1]
+    data = newest.read_bytes()
+    size = header_size(data)
+    head, body = data[START : START + size], data[START + size : -32]
+    deep = head.replace(b'"state":{', b'"state":{"x":' + b"[" * levels + b"]" * levels + b",", 1)
+    deep += b" " * (-len(deep) % 8)
+    whole = data[:8] + len(deep).to_bytes(8, "little") + deep + body
+    newest.write_bytes(whole + hashlib.sha256(whole).digest())
+    live = rebuilt(ran_thrice)
+
+    assert peek(deep) is None
+    assert "damaged: its header cannot be read" in live.refused[0]
+    assert live.shard.fingerprint() == ran_thrice.fingerprint()
