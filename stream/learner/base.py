@@ -351,10 +351,8 @@ class Learner(Many, abc.ABC):
         for key in [*mine, *(key for key in theirs if key not in mine)]:
             came, own = theirs.get(key), mine.get(key)
             if came != own:
-                raise StateError(
-                    f"expected the state of a {name} with {str(key)[:60]} = {own!r}, "
-                    f"got {shown(came)}"
-                )
+                told = f"with {str(key)[:60]} = {own!r}, got {shown(came)}"
+                raise StateError(f"expected the state of a {name} {told}")
         try:
             self._classes = self._classes.renewed(labels_of(header), refused_of(header))
             self._restore(State(header["inner"], state.arrays))
