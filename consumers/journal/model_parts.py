@@ -113,7 +113,7 @@ def joined_parts(
                 continue
             try:
                 part = _decoder.decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             if part.sha256 == file.sha256 and 0 <= part.part < file.parts:
                 found.setdefault(part.part, part.data)

@@ -389,7 +389,7 @@ def decode(value: bytes | None) -> JournalRecord:
     """
     try:
         return _decoder.decode(value or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalFormatError(
             f"expected a journal record, got something else ({error}): another program, or a newer "
             "version, writes to the journal's topic; start that version, or restore the topic"

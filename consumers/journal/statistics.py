@@ -132,7 +132,7 @@ def _newest(
         for offset, value in zip(fetched.offsets, fetched.values, strict=True):
             try:
                 part = _decoder.decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             if part.parts > part_count(MOST_BYTES):
                 continue

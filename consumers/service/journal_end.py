@@ -319,7 +319,7 @@ def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str |
         for value in fetched.values:
             try:
                 made = _decode_prediction(translator.as_json(value or b""))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             place = Partition(made.position.topic, made.position.partition)
             if made.model.name in names and place in inputs:

@@ -185,7 +185,7 @@ def _place(read: Read, record: Record) -> ObservationPlace | None:
     """The place of a prediction's observation; None of another record."""
     try:
         at = _decode_prediction(read(record.value or b"")).position
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return ObservationPlace(Partition(at.topic, at.partition), at.offset, at.index)
 

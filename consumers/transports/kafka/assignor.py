@@ -144,7 +144,7 @@ def _read(user_data: Any) -> _UserData:
     """The user data of a message; nothing in those of another program."""
     try:
         return _decode(user_data or b"")
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _UserData({})
 
 
