@@ -26,6 +26,7 @@ from consumers.api.contract import (
     ServerMetadata,
     TensorMetadata,
 )
+from consumers.base.converter import UNDECODABLE
 from consumers.shard.answer import Answerer, ModelCopy, ReadRecords
 
 __all__ = ["infer", "model_metadata", "records_in", "request_of", "server_metadata"]
@@ -64,7 +65,7 @@ def request_of(body: bytes) -> InferRequest:
     """The typed request. ProblemError if it is another (400)."""
     try:
         return _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ProblemError(400, f"expected an inference request in JSON: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""Plain values as a type of msgspec.
+"""Plain values as a type of msgspec, and what its decoders raise.
 
 Rule: decoders and converters are made at import. msgspec makes what it knows of a struct when it
 first decodes one; a second thread that decodes one meanwhile uses it half made, and the process
@@ -11,7 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["Converter"]
+__all__ = ["UNDECODABLE", "Converter"]
+
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises for bytes that nobody has looked at: wrong, no UTF-8, or too deep."""
 
 T = TypeVar("T")
 

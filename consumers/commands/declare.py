@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import ConfigError
 from consumers.commands.proposal import (
     check_directory,
@@ -159,7 +160,7 @@ def _read(path: Path) -> Any:
         return msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"--schema: cannot read {path}: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ConfigError(
             f"--schema {path}: expected JSON (a JSON Schema or an Avro .avsc): {error}"
         ) from None

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from consumers.base.converter import Converter
+from consumers.base.converter import UNDECODABLE, Converter
 from consumers.base.records import Header, Outgoing, Record
 from consumers.codecs.encoded import encoded
 
@@ -80,7 +80,7 @@ def enveloped(record: Record) -> str:
     {"topic":"visits","partition":0,"offset":7,"timestamp":1000,"key":"a","headers":[],"value":{"x":1}}
     """
     value: object = text(record.value)
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # else it stays text
+    with suppress(*UNDECODABLE):  # else it stays text
         value = msgspec.json.decode(record.value or b"null")
     shown: dict[str, object] = {
         **record._asdict(),

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import ConfigError
 from consumers.codecs.json_document import Repeated, any_may_repeat, object_of
 from consumers.files.file import File, shortened
@@ -34,7 +35,7 @@ def decode(file: File, line: int, value: bytes, what: str) -> Record:
     """
     try:
         record = _fast(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return _decode_slowly(file, line, value, what)
     return _decode_slowly(file, line, value, what) if any_may_repeat(value, record) else record
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Outgoing, Partition, Record, ranges_of
 from consumers.journal.records import StoredFile
@@ -113,7 +114,7 @@ def joined_parts(
                 continue
             try:
                 part = _decoder.decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNDECODABLE:
                 continue
             if part.sha256 == file.sha256 and 0 <= part.part < file.parts:
                 found.setdefault(part.part, part.data)

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.counts import counted
 from consumers.base.errors import JournalFormatError
 from consumers.base.records import Batch, Outgoing, Partition
@@ -389,7 +390,7 @@ def decode(value: bytes | None) -> JournalRecord:
     """
     try:
         return _decoder.decode(value or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise JournalFormatError(
             f"expected a journal record, got something else ({error}): another program, or a newer "
             "version, writes to the journal's topic; start that version, or restore the topic"

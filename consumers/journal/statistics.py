@@ -14,7 +14,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 
-from consumers.base.converter import Converter
+from consumers.base.converter import UNDECODABLE, Converter
 from consumers.base.errors import TransportError
 from consumers.base.records import Partition
 from consumers.journal.model_parts import MOST_BYTES, ModelPart, part_count, stored
@@ -132,7 +132,7 @@ def _newest(
         for offset, value in zip(fetched.offsets, fetched.values, strict=True):
             try:
                 part = _decoder.decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNDECODABLE:
                 continue
             if part.parts > part_count(MOST_BYTES):
                 continue

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
@@ -319,7 +320,7 @@ def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str |
         for value in fetched.values:
             try:
                 made = _decode_prediction(translator.as_json(value or b""))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNDECODABLE:
                 continue
             place = Partition(made.position.topic, made.position.partition)
             if made.model.name in names and place in inputs:

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import SnapshotError
 from consumers.journal.records import IdentityRecord, Range
 from consumers.shard.shape import OutputShape
@@ -162,7 +163,7 @@ def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State
     length = header_size(data)
     try:
         header = _decode_header(data[START : START + length])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise SnapshotError(f"damaged: its header cannot be read ({error})") from None
     body = memoryview(data)[START + length : -32]
     arrays = {a.name: _array(a, body) for a in header.arrays}
@@ -183,7 +184,7 @@ def peek(header: bytes) -> SnapshotInfo | None:
     """The description in a header, not verified: for retention only, never for loading."""
     try:
         return _decode_peek(header).about
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return None
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
@@ -185,7 +186,7 @@ def _place(read: Read, record: Record) -> ObservationPlace | None:
     """The place of a prediction's observation; None of another record."""
     try:
         at = _decode_prediction(read(record.value or b"")).position
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return None
     return ObservationPlace(Partition(at.topic, at.partition), at.offset, at.index)
 

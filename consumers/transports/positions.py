@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.transports.protocol import Log
@@ -77,7 +78,7 @@ class Positions:
             raise ConfigError(f"{path}: positions cannot be read ({why}); check the name") from None
         try:
             stored = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             stored = None
         if stored is None or stored.kind != _KIND or min(stored.next.values(), default=0) < 0:
             raise ConfigError(

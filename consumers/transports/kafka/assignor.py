@@ -29,6 +29,7 @@ from kafka.protocol.consumer.metadata import (
     ConsumerProtocolSubscription,
 )
 
+from consumers.base.converter import UNDECODABLE
 from consumers.base.errors import TransportError
 from consumers.transports.kafka.assignment import Holding, assign
 from consumers.transports.kafka.errors import within
@@ -144,7 +145,7 @@ def _read(user_data: Any) -> _UserData:
     """The user data of a message; nothing in those of another program."""
     try:
         return _decode(user_data or b"")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         return _UserData({})
 
 
