@@ -168,7 +168,8 @@ def read_text(path: Path, what: str, remedy: str) -> str:
         It cannot be read. The message names `what` was expected and the `remedy`.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig", opener=_without_waiting) as file:
+            return file.read()
     except FileNotFoundError:
         raise ConfigError(f"no {what} {path}; {remedy}") from None
     except OSError as e:
@@ -177,6 +178,13 @@ def read_text(path: Path, what: str, remedy: str) -> str:
         raise ConfigError(
             f"{what} {path} is not UTF-8 (byte {e.start}); save it as UTF-8"
         ) from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A named pipe to which nobody writes is empty. Opening it would wait for ever."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def exposed_secrets(path: Path) -> list[str]:

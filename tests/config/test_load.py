@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -379,3 +381,22 @@ def test_records_given_as_a_configuration_are_named(tmp_path: Path, name: str) -
     with pytest.raises(ConfigError, match=r"a file of records by its name; `headwater init ") as e:
         load(tmp_path / name)
     assert "\n" not in str(e.value)
+
+
+def test_named_pipe_without_a_writer_is_an_empty_file(tmp_path: Path) -> None:
+    """A start that waits for one hears no signal."""
+    os.mkfifo(tmp_path / "c.toml")
+    with pytest.raises(ConfigError, match="name: required, but missing"):
+        load(tmp_path / "c.toml")
+
+
+def test_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    """As of `headwater run <(envsubst < c.toml)`, whose text comes later."""
+    text = 'name = "n"\ninput = {transport = "memory:n", observations = "o"}\n'
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as file:
+        thread = Thread(target=lambda: (file.write(text), file.close()))
+        thread.start()
+        assert load(Path(f"/dev/fd/{read}")).name == "n"
+        thread.join()
+    os.close(read)
