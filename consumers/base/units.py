@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write them. Pure; errors are ValueError.
+"""Durations, sizes, times and URLs as people write them. Pure; errors are ValueError.
 
 Each message names what was expected, so that it can be shown unchanged.
 """
