@@ -44,8 +44,8 @@ def test_python_of_the_documentation_runs(code: str, tmp_path: Path) -> None:
 
 
 def test_example_of_the_library_prints_what_is_below_it(tmp_path: Path) -> None:
-    """Line by line."""
-    text = (ROOT / "docs/overview.md").read_text()
+    """Line by line, on docs/learners.md."""
+    text = (ROOT / "docs/learners.md").read_text()
     (code, shown) = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", text, re.DOTALL)[0]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE

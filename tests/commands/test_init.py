@@ -163,7 +163,7 @@ def test_time_that_would_do_harm_is_not_taken(
 
 def test_first_steps_and_init_have_labels_come_equally_late() -> None:
     """A newcomer compares the two."""
-    page = (Path(__file__).parents[2] / "docs/overview.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/start.md").read_text(encoding="utf-8")
 
     assert set(re.findall(r"--delay (\d+)", page)) == {str(DELAY)}
 

@@ -1,4 +1,4 @@
-"""`headwater sample`, and the block of docs/overview.md that begins with it."""
+"""`headwater sample`, and the block of docs/start.md that begins with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_first_steps_work_for_a_newcomer(capsys: pytest.CaptureFixture[str]) -> None:
     """Word for word, without a file at the beginning; only the port of the page is a free one. The
     README shows what they print."""
-    page = (ROOT / "docs/overview.md").read_text()
+    page = (ROOT / "docs/start.md").read_text()
     block = page.split("## Your own topic in five minutes\n\n")[1]
     lines = [line for _, line in command_lines(block.split("\n\n")[0])]
     shown = {}
