@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stream.learner.base import Learner, Predictions
     from stream.learner.predictions import Explanation, LinearView
     from stream.linear import LogisticRegression, SpamScorer
-    from stream.mixture import Calibrated, Mixture
+    from stream.mixture import Calibrated, Mixture, TargetEncoded
     from stream.neighbors import KNNClassifier
     from stream.tree import DecisionTreeClassifier
 
@@ -57,6 +57,7 @@ __all__ = [
     "State",
     "StateError",
     "StreamError",
+    "TargetEncoded",
 ]
 if TYPE_CHECKING:
     __all__ += bayes.__all__

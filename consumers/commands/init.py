@@ -233,7 +233,8 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     if looked.wire == "mail":
         fields = fields_of_mail()
     else:
-        fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
+        texts, many = asked.texts, not per
+        fields = infer(records, but, text=True, many=many, csv=csv, missing=texts, later=later)
     fields = with_key(fields, per) if per and looked.wire != "mail" else fields
     choice, found = choose(fields, mail=looked.wire == "mail", per=per), Pitfalls()
     came = looked.records

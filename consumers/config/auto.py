@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from consumers.config.learner import LearnerConfig
 from stream.data.schema import Schema
-from stream.mixture.experts import OF_TEXTS, STACKED
+from stream.mixture.experts import MOST_FIELDS, OF_TEXTS, STACKED
 
 __all__ = [
     "DEFAULTS",
@@ -29,7 +29,8 @@ OF_PARAMETERS = "MixedNB"  # what `auto` is with parameters or bins
 
 
 def auto_of(schema: Schema | None = None) -> dict[str, Any]:
-    """What `auto` is for these fields, as type and parameters. None: for fields of any kind.
+    """What `auto` is for these fields, as type and parameters. None: for fields of any kind, of
+    which no category is encoded.
 
     The last four are for other fields than texts.
 
@@ -42,7 +43,12 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     """
     mixed = schema is None or any(field.kind != "text" for field in schema.fields)
     experts = [dict(expert) for expert in (STACKED if mixed else STACKED[:OF_TEXTS])]
-    return {"type": "Mixture", "experts": experts, "rest": True, "stack": True}
+    mixture = {"type": "Mixture", "experts": experts, "rest": True, "stack": True}
+    named = () if schema is None else schema.categorical
+    categories = [name for name in named if name.isprintable()][:MOST_FIELDS]
+    if not categories:
+        return mixture
+    return {"type": "TargetEncoded", "fields": categories, "learner": mixture}
 
 
 class Defaults(NamedTuple):

@@ -8,24 +8,26 @@ names). Each field that is left out has a reason.
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any
 
 from consumers.base.counts import counted
 from consumers.base.errors import ConfigError
 from consumers.base.fields import EXACT, MISSING, is_missing, number_in
 from consumers.config.sections import LONGEST_NAME
+from consumers.config.strings import LEADING_ZERO, LONGEST_ID, form_of
 from consumers.mail.fields import FIELDS
 from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
     "SAMPLE_SIZE",
     "InferredField",
+    "come_again",
     "fields_of_mail",
     "infer",
     "likely_ids",
@@ -40,14 +42,15 @@ RAREST = 0.05  # of the sample: one unusual record must not add a field permanen
 SAMPLE_SIZE = 500  # estimates a share to ±4 %, and takes milliseconds to read
 FEWEST_BINARY = 20  # of the rarer of 0 and 1: if a seventh of them were 2, one would be seen
 FEW_DISTINCT = 10  # values that a category can have in a sample of any size
+LEAST_REPEATED = 0.05  # share of the values that came before: a value of an id comes once
 TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
 RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
 
 AS_NUMBERS = ", written as text: [input] numbers_as_text reads them"
 AS_TEXT = '; declared "text" its words would be learned'
+MANY = "`auto` learns what the labels of each say"  # of the values of a field that has many
 
 FEW_RECORDS = 20  # in fewer records, distinct values are no evidence of an id
-LONGEST_ID = 64  # characters
 
 _ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
 _TIME_NAME = re.compile(r"(^|[._-])(ts|time|timestamp|date|datetime|at)$", re.IGNORECASE)
@@ -59,7 +62,6 @@ _REFERENCE_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid)$)|[a-z](Id|ID|Uuid)$"
 _KEY_NAME = re.compile(
     r"(?i:(^|[._-])(number|num|no|nr|txn|trans|transaction|ref)$)|[a-z](Number|Num|No|Nr|Ref)$"
 )
-_LEADING_ZERO = re.compile(r"[+-]?0\d")
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DATE = re.compile(
@@ -69,6 +71,9 @@ _DATE = re.compile(
     rf"|\d\d?[ -]{_MONTH}[ -](?:\d{{4}}|\d\d)(?!\d)|{_MONTH} \d\d?,? \d{{4}}(?!\d)",
     re.IGNORECASE,
 )
+
+
+Again = Callable[[], bool]  # whether values of a field come again
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +181,7 @@ def infer(
     exclude: set[str],
     *,
     text: bool,
+    many: bool = True,
     csv: bool = False,
     missing: Collection[str] = MISSING,
     later: Callable[[str], Iterable[Any]] | None = None,
@@ -191,6 +197,9 @@ def infer(
     text
         Whether free text may be inferred. A running service does not infer it, because text
         needs another model.
+    many
+        Whether a category may have many values, if they come again: `auto` learns by their labels,
+        and other models learn chance.
     csv
         Whether they come from a CSV file, where a number kept as text has another reason and
         remedy than in JSON.
@@ -198,7 +207,8 @@ def infer(
         Texts that mean "no value" among numbers and truth values.
     later
         The values of a field in the records after the sample. They decide whether a field of zeros
-        and ones is binary, and are counted where they are missing or do not fit.
+        and ones is binary and whether values come again, and are counted where they are missing or
+        do not fit.
 
     Examples
     --------
@@ -215,13 +225,8 @@ def infer(
             columns.setdefault(name, []).append(value)
     inferred = []
     for name in sorted(columns.keys() - exclude):
-        if name in literal:
-            why = "it is in an object and its own name has a dot; rename it to use it"
-            inferred.append(InferredField(name, None, why))
-            continue
-        if len(name) > LONGEST_NAME:
-            why = f"its name has {len(name):,} characters, expected at most {LONGEST_NAME:,}"
-            inferred.append(InferredField(name[:LONGEST_NAME], None, why))
+        if (unnamed := _unnamed(name, literal)) is not None:
+            inferred.append(InferredField(name[:LONGEST_NAME], None, unnamed))
             continue
         values = _present(columns[name], missing)
         as_text = text and not csv and _decimals_as_text(values, missing)
@@ -230,7 +235,8 @@ def infer(
             why = f"in {len(values):,} of {len(records):,} records: too rare to be inferred"
             inferred.append(InferredField(name, None, why))
             continue
-        kind, why = _kind(name, values, len(records), text=text, csv=csv)
+        again = partial(_come_again, values, later, name) if many else _never
+        kind, why = _kind(name, values, len(records), again, text=text, csv=csv)
         if later is not None and kind in ("numeric", "binary") and _zeros_and_ones(values):
             kind, why = _tried(values, later(name))
         absent = len(records) - len(values)
@@ -239,6 +245,15 @@ def infer(
         why += AS_NUMBERS if as_text else ""
         inferred.append(InferredField(name, kind, why, share, as_text))
     return inferred
+
+
+def _unnamed(name: str, literal: Collection[str]) -> str | None:
+    """Why a configuration cannot name a field; None if it can."""
+    if name in literal:
+        return "it is in an object and its own name has a dot; rename it to use it"
+    if len(name) > LONGEST_NAME:
+        return f"its name has {len(name):,} characters, expected at most {LONGEST_NAME:,}"
+    return None
 
 
 def _as_numbers(values: Sequence[Any], convert: bool = True) -> list[Any]:
@@ -254,7 +269,7 @@ def _decimals_as_text(values: Sequence[Any], missing: Collection[str]) -> bool:
         return False
     if not any("." in text for text in texts):
         return False
-    return all(number_in(t) is not None and not _LEADING_ZERO.match(t.strip()) for t in texts)
+    return all(number_in(t) is not None and not LEADING_ZERO.match(t.strip()) for t in texts)
 
 
 def _absent(
@@ -335,7 +350,7 @@ def _present(values: Sequence[Any], missing: Collection[str]) -> list[Any]:
 
 
 def _kind(
-    name: str, values: list[Any], n: int, *, text: bool, csv: bool
+    name: str, values: list[Any], n: int, again: Again, *, text: bool, csv: bool
 ) -> tuple[Kind | None, str]:
     if not values:
         return None, f"no value in {counted(n, 'record')}"
@@ -354,11 +369,11 @@ def _kind(
     if _identifies(name, values):
         return None, f"{len(values):,} of {len(values):,} values distinct, and named like an id"
     if len(strings) > max(len(numbers), len(truths)):
-        return _string_kind(name, values, strings, text=text, csv=csv)
+        return _string_kind(name, values, strings, again, text=text, csv=csv)
     if _grows(name, numbers, len(values)):
         return None, "named like a time and rising from record to record"
     if _refers(name, values, numbers):
-        return _reference_kind(values)
+        return _reference_kind(values, again)
     beyond = sum(isinstance(v, int) and abs(v) > EXACT for v in numbers)
     if beyond == len(values) == len(set(values)) and beyond >= FEW_RECORDS:
         return (
@@ -398,15 +413,40 @@ def _refers(name: str, values: list[Any], numbers: list[Any]) -> bool:
     return len(numbers) == len(values) and all(isinstance(v, int) for v in numbers)
 
 
-def _reference_kind(values: list[Any]) -> tuple[Kind | None, str]:
+def _reference_kind(values: list[Any], again: Again) -> tuple[Kind | None, str]:
     figures = f"{len(set(values)):,} of {len(values):,} values distinct, and named like an id"
     if _few(len(set(values)), len(values)):
         return "categorical", figures
+    if again():
+        return "categorical", f"{figures}; {MANY}"
     return None, f"{figures}: too many for a category"
 
 
 def _few(distinct: int, total: int) -> bool:
     return distinct <= max(FEW_DISTINCT, total // 4)
+
+
+def _come_again(
+    values: Sequence[Any], later: Callable[[str], Iterable[Any]] | None, name: str
+) -> bool:
+    """`come_again` of a field, with the records after the sample."""
+    every = [v for v in (*values, *(later(name) if later else ())) if isinstance(v, str | int)]
+    return come_again(len({*every}), len(every))
+
+
+def come_again(distinct: int, total: int) -> bool:
+    """Whether values of a field with many come again, as those of an id do not.
+
+    Examples
+    --------
+    >>> come_again(450, 500), come_again(490, 500)
+    (True, False)
+    """
+    return total >= FEW_RECORDS and total - distinct >= LEAST_REPEATED * total
+
+
+def _never() -> bool:
+    return False
 
 
 def _zeros_and_ones(values: Sequence[Any]) -> bool:
@@ -470,7 +510,7 @@ def _tried(values: Sequence[Any], later: Iterable[Any]) -> tuple[Kind, str]:
 
 
 def _string_kind(
-    name: str, values: list[Any], strings: list[str], *, text: bool, csv: bool
+    name: str, values: list[Any], strings: list[str], again: Again, *, text: bool, csv: bool
 ) -> tuple[Kind | None, str]:
     total, distinct = len(strings), len(set(strings))
     dates = sum(1 for s in strings if _DATE.match(s))
@@ -485,62 +525,16 @@ def _string_kind(
             why = f"{figures}, {words:.0f} words each on average"
             return "text", why + _rejects(len(values) - total)
         return None, f"{figures}, {words:.0f} words each: free text, which must be declared"
-    form = _form(name, strings, csv=csv)
+    form = form_of(name, strings, csv=csv)
     if csv and form != "strings":
         figures = f"{distinct} distinct"  # the rest of the line is long enough
-    if _few(distinct, total):
+    few, names = _few(distinct, total), form == "strings" or "leading zeros" in form
+    if few or (names and again()):
         # A category also accepts numbers and truth values; only lists are rejected.
         lists = sum(1 for v in values if not isinstance(v, str | int | float))
-        return "categorical", f"{figures}, {form}" + _rejects(lists)
+        return "categorical", f"{figures}, {form}{'' if few else f'; {MANY}'}" + _rejects(lists)
     as_text = AS_TEXT if form == "strings" else ""
     return None, f"{figures}: too many for a category, {form}{as_text}"
-
-
-def _form(name: str, strings: list[str], *, csv: bool) -> str:
-    """What the strings are; for numbers as strings, why they stay text and how to change that."""
-    parsed = sum(1 for s in strings if _parses(s))
-    if (decorated := _decorated(strings)) is not None:
-        return f"numbers with other signs, such as {decorated[:20]!r}: only plain ones are numbers"
-    if 2 * parsed < len(strings):
-        return "strings"
-    zeros = any(_LEADING_ZERO.match(s) for s in strings)
-    if not csv:
-        if zeros:
-            return "codes with leading zeros"
-        if parsed == 1:
-            return "1 is a number written as a string; send it as a JSON number for numeric"
-        return f"{parsed:,} are numbers written as strings; send them as JSON numbers for numeric"
-    numeric = shlex.quote(f"{name}=numeric")
-    if parsed == len(strings) and zeros:
-        return (
-            f"kept as text because of leading zeros; `produce --types {numeric}` makes it a number"
-        )
-    if parsed == len(strings):
-        return (
-            "kept as text, because some after the sample are no plain numbers; "
-            f"`produce --types {numeric}` makes them missing"
-        )
-    some = "1 is a plain number" if parsed == 1 else f"{parsed:,} are plain numbers"
-    return f"kept as text, because only {some}"
-
-
-# A number with a unit, in brackets as a loss, with the sign after it, as a formula of Excel, as a
-# duration, or with digits that are not 0 to 9.
-_SPACE = r"[ \xa0\u202f]"
-_DIGITS = r"\d+(?:[.,'\xa0\u202f]\d{3})*(?:[.,\u066b\uff0e]\d+)?"
-_DECORATED = re.compile(
-    rf"(?:[A-Z]{{3}}{_SPACE}|[€$£¥]{_SPACE}?)?[-+\u2212]?{_DIGITS}"
-    rf"(?:[-+]|{_SPACE}[^\W\d]{{1,4}}|{_SPACE}?[%‰°²³µ€$£¥/]\w{{0,4}})?"
-    rf"|\([€$£]?{_DIGITS}\)|=\"[-+]?{_DIGITS}\"|\d+:\d\d(?::\d\d)?"
-)
-
-
-def _decorated(strings: Sequence[str]) -> str | None:
-    """The first string that is a number with something around it, if all are numbers so."""
-    if not all(len(s) <= LONGEST_ID and _DECORATED.fullmatch(s.strip()) for s in strings):
-        return None
-    odd = (s.strip() for s in strings if not _parses(s) or not s.isascii())
-    return next(odd, None)
 
 
 def _rejects(n: int, such: str | None = None) -> str:
@@ -563,10 +557,3 @@ def _grows(name: str, numbers: list[Any], total: int) -> bool:
     if len(numbers) < max(2, total) or not _TIME_NAME.search(name):
         return False
     return all(a < b for a, b in pairwise(numbers))
-
-
-def _parses(value: str) -> bool:
-    try:
-        return not isnan(float(value))
-    except ValueError:
-        return False

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from consumers.base.counts import counted
 from consumers.base.fields import MISSING, field_of, is_missing
-from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
+from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField, come_again
 from consumers.offline.suspicious import (
     known_later,
     names_or_dates,
@@ -375,12 +375,9 @@ def _like_an_id(kind: Kind | None, values: Sequence[Any]) -> str | None:
             return None
         return f"looks like an id or a row number: all {n:,} values are distinct; remove it"
     _, distinct_values = _coded(values)
-    if len(distinct_values) <= max(FEW_DISTINCT, n // 4):
+    if len(distinct_values) <= FEW_DISTINCT or come_again(len(distinct_values), n):
         return None
-    return (
-        f"looks like an id: {len(distinct_values):,} of {n:,} values are distinct, too many for a "
-        "category; remove it"
-    )
+    return f"looks like an id: {len(distinct_values):,} of {n:,} values are distinct; remove it"
 
 
 def _coded(values: Iterable[Any]) -> tuple[Codes, list[Any]]:

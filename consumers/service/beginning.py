@@ -11,7 +11,7 @@ from consumers.base.errors import ConfigError, RecordError
 from consumers.base.records import Partition
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
-from consumers.config.auto import Defaults, auto_of
+from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.records import History, IdentityRecord, ImportedModel, MovedFrom
@@ -118,7 +118,9 @@ def schema_from(
         if len(records) == SAMPLE_SIZE:  # hundreds of partitions have many times as many
             break
     exclude = {config.input.id, config.input.label or config.input.id}
-    schema = schema_of(infer(records, exclude, text=False, missing=config.values.texts))
+    many = learner_type(config.model, DEFAULTS) == "auto"
+    fields = infer(records, exclude, text=False, many=many, missing=config.values.texts)
+    schema = schema_of(fields)
     if not schema.fields:
         raise ConfigError(
             f"[features] is missing, and the {len(records)} observations of "

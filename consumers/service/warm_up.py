@@ -18,6 +18,7 @@ from consumers.base.health import Health
 from consumers.codecs.blocks import compile_decoder
 from consumers.codecs.prediction_block import rehearse
 from consumers.config import Config
+from consumers.config.auto import Defaults, auto_of
 from consumers.mail.markup import read_markup
 from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
@@ -137,7 +138,8 @@ def _parts(config: Config) -> Iterator[None]:
     """Call each kernel of a service, part by part, because Python takes seconds for all of them."""
     # What code returns may fail at this record.
     models = [config.model, *config.challenger]
-    built = [build(model) for model in models if not model.type.startswith(FOREIGN)]
+    defaults = Defaults(auto_of(config.declared_schema))
+    built = [build(model, defaults) for model in models if not model.type.startswith(FOREIGN)]
     ours = [learner.restarted(proven=True) for learner in built]  # a part of river may fail
     for learner in ours or [GaussianNB()]:
         *_, quality = progressive([({WARM: 1.0}, "a"), ({WARM: 2.0}, "b")], learner)

@@ -26,7 +26,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     ),
     "keyed": ("PerKeyNB",),
     "linear": ("LogisticRegression", "SpamScorer"),
-    "mixture": ("Calibrated", "Mixture"),
+    "mixture": ("Calibrated", "Mixture", "TargetEncoded"),
     "neighbors": ("KNNClassifier",),
     "tree": ("DecisionTreeClassifier",),
 }
@@ -38,6 +38,6 @@ def learner_names() -> list[str]:
     Examples
     --------
     >>> learner_names()[0], len(learner_names())
-    ('BernoulliNB', 17)
+    ('BernoulliNB', 18)
     """
     return sorted(name for names in ROOMS.values() for name in names)

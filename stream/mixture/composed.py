@@ -47,7 +47,7 @@ __all__ = ["TOGETHER", "Composed", "PartPredictions", "made", "plain"]
 
 TOGETHER = "(together)"
 SEED = 42  # of river's classes, as in a configuration
-DEEPEST = 6  # levels of learners in learners; auto has three
+DEEPEST = 6  # levels of learners in learners; auto has four
 
 
 class PartPredictions(NamedTuple):

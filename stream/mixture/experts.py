@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["EXPERTS", "OF_TEXTS", "STACKED"]
+__all__ = ["EXPERTS", "MOST_FIELDS", "OF_TEXTS", "STACKED"]
 
 # One for independent fields, one for any log-odds, one for few records, one for changes, one for
 # any shape, and one for what two fields show only together, of which there are at most 120 pairs of
@@ -34,4 +34,5 @@ STACKED: tuple[Mapping[str, Any], ...] = (
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
     {"type": "DecisionTreeClassifier"},
 )
+MOST_FIELDS = 64  # of a `TargetEncoded`
 OF_TEXTS = 5  # the first of these: the next is the second one without numbers, and others read none

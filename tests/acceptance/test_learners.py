@@ -43,6 +43,10 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "PoissonNB": (COUNTS, "a = 1"),
     "Mixture": (MIXED, 'experts = ["MixedNB", {type = "GaussianNB", half_life = 500}]'),
     "MultinomialNB": (TEXT, 'vocabulary = "exact"'),
+    "TargetEncoded": (
+        MIXED,
+        f'fields = ["{next(iter(PHISHING))}"]\nmax_categories = 1\nlearner = "LogisticRegression"',
+    ),
     "SpamScorer": (TEXT, "half_life = 500"),
 }
 

@@ -146,12 +146,23 @@ def test_auto_of_a_journal_is_the_learner_it_names(kinds) -> None:
     assert unused(ModelConfig(), schema) is None
 
 
+def test_auto_encodes_categories_with_many_values() -> None:
+    """Around the same mixture; without categories it is the mixture alone."""
+    found = auto_of(Schema.of(shop="categorical", town="categorical", a="numeric"))
+    mixture = auto_of(Schema.of(a="numeric"))
+
+    assert found == {"type": "TargetEncoded", "fields": ["shop", "town"], "learner": mixture}
+    assert learner_type(ModelConfig(), Defaults(found)) == "auto"
+    learner = build(ModelConfig(), Defaults(found))
+    assert list(learner.expert_weights) == list(build(ModelConfig()).expert_weights)
+
+
 def test_nearest_neighbours_are_left_out_where_there_is_only_text() -> None:
     """They do not read it, so they would guess."""
 
     def experts(**fields: Any) -> list[Any]:
         found: Mapping[str, Any] = auto_of(Schema.of(**fields))
-        return list(found["experts"])
+        return list(found.get("learner", found)["experts"])
 
     neighbours = {"type": "KNNClassifier"}
     assert neighbours not in experts(body="text")

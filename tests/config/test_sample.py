@@ -372,3 +372,53 @@ def test_more_fields_than_anyone_would_mean_are_refused() -> None:
     records = [{f"f{i}": float(i + j) for i in range(1001)} for j in range(30)]
     with pytest.raises(ConfigError, match=r"declare the ones to learn from in \[features\]"):
         schema_of(infer(records, set(), text=False))
+
+
+MERCHANTS = [f"shop {random.randrange(2000)}" for _ in range(500)]  # one in eight came before
+
+
+def test_category_with_many_values_that_come_again_is_kept_for_auto() -> None:
+    """It was left out, although merchants and airports say more than most fields."""
+    [field] = infer([{"shop": shop} for shop in MERCHANTS], set(), text=True)
+    [other] = infer([{"shop": shop} for shop in MERCHANTS], set(), text=True, many=False)
+
+    assert field.kind == "categorical"
+    assert field.why == (
+        f"{len({*MERCHANTS})} of 500 values distinct, strings; "
+        "`auto` learns what the labels of each say"
+    )
+    assert (other.kind, other.may_be_text) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda i: f"user {i}", None),
+        (lambda i: f"user {i if i % 50 else 0}", None),  # one in 50 came before
+        (lambda i: f"0{random.randrange(1000):04}", "categorical"),
+        (lambda i: f"{random.randrange(2000)}", None),
+        (lambda i: f"€{random.randrange(2000)}", None),
+    ],
+    ids=["ids", "nearly ids", "codes", "numbers", "amounts"],
+)
+def test_many_values_that_are_ids_or_numbers_are_left_out(make: Any, expected: Any) -> None:
+    """An id says nothing of the next record; numbers as strings are learned better as numbers."""
+    assert kind([make(i) for i in range(500)]) == expected
+
+
+def test_integers_named_like_an_id_are_categories_if_they_come_again() -> None:
+    """As those of customers."""
+    [field] = infer([{"customer_id": int(shop[5:])} for shop in MERCHANTS], set(), text=True)
+
+    assert field.kind == "categorical"
+    assert field.why.endswith("named like an id; `auto` learns what the labels of each say")
+
+
+def test_values_after_the_sample_show_that_they_come_again() -> None:
+    """Of 10,000 merchants hardly one comes twice in 500 records."""
+    shops = [f"shop {i * 7 % 400}" for i in range(400)]
+    records = [{"shop": shop} for shop in shops]
+    [sampled] = infer(records, set(), text=True)
+    [seen] = infer(records, set(), text=True, later=lambda _: iter(shops))
+
+    assert (sampled.kind, seen.kind) == (None, "categorical")

@@ -23,7 +23,7 @@ from tests.programs.ways import SHORT
 
 __all__ = ["FAMILIES", "late_program"]
 
-FAMILIES = ("mixture", "calibrated", "logistic", "mixed", "knn")
+FAMILIES = ("mixture", "calibrated", "logistic", "mixed", "knn", "target_encoded")
 WAYS: dict[str, tuple[tuple[int, ...], float]] = {  # sizes of calls, how often saved between
     "ones": ((1,), 0.0),
     "cuts": ((1, 2, 7, 30), 0.0),

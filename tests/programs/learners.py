@@ -28,6 +28,7 @@ from stream import (
     Mixture,
     MultinomialNB,
     SpamScorer,
+    TargetEncoded,
 )
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 from stream.preprocessing.binner import Binner
@@ -269,6 +270,14 @@ def _calibrated(rng: Random) -> Choice:
     return replace(_mixture(rng), learner=Calibrated(inner, rate, hedge=rng.random() < 0.5))
 
 
+def _target_encoded(rng: Random) -> Choice:
+    """One of the others, or a mixture of them, with up to all fields encoded."""
+    inner = FAMILIES[rng.choice((*EXPERTS, "mixture"))](rng).learner
+    fields = [f"{prefix}{k}" for prefix in ("f", "", "Z", "c") for k in range(12)]
+    learner = TargetEncoded(fields, inner, rng.choice((1, 2, 4)))
+    return replace(_mixture(rng), learner=learner)
+
+
 def _binned(rng: Random) -> Choice:
     family = rng.choice((CategoricalNB, CategoricalBayes, MixedNB))
     inner = family(half_life=rng.choice(HALF_LIVES))
@@ -299,6 +308,7 @@ FAMILIES: dict[str, Callable[[Random], Choice]] = {
     "spam": _spam,
     "mixture": _mixture,
     "calibrated": _calibrated,
+    "target_encoded": _target_encoded,
 }
 EXPERTS = (
     "gaussian",

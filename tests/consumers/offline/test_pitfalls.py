@@ -204,17 +204,19 @@ def test_number_that_separates_the_classes_is_found(scale: float) -> None:
 
 
 def test_id_is_found() -> None:
-    """Row numbers in any order, and names that hardly repeat."""
+    """Row numbers in any order, and names that hardly repeat. Those of merchants do."""
     labels = drawn(5)
     rows = np.random.default_rng(5).permutation(N).tolist()
-    sessions = [f"s{i // 3}" for i in range(N)]
+    sessions = [f"s{i if i % 50 else 0}" for i in range(N)]
+    merchants = [f"m{i % 700}" for i in range(N)]
 
     assert one(rows, labels, "numeric").fields["x"] == (
         "looks like an id or a row number: all 1,000 values are distinct; remove it"
     )
     assert one(sessions, labels).fields["x"] == (
-        "looks like an id: 334 of 1,000 values are distinct, too many for a category; remove it"
+        "looks like an id: 981 of 1,000 values are distinct; remove it"
     )
+    assert "x" not in one(merchants, labels).fields
 
 
 @seeds(0.075)

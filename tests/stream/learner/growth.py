@@ -27,6 +27,7 @@ from stream import (
     PoissonNB,
     Schema,
     SpamScorer,
+    TargetEncoded,
 )
 from stream.join.join import UNBOUNDED, LabelJoin
 from stream.preprocessing import Discretized, Discretizer
@@ -76,6 +77,11 @@ GROWERS = {
     "SpamScorer": Grower(SpamScorer, TEXT | CATEGORIES, 8 << 20),
     "Calibrated": Grower(Calibrated, NUMBERS | CATEGORIES, 24 << 20),
     "Mixture": Grower(Mixture, NUMBERS | CATEGORIES, 48 << 20),
+    "TargetEncoded": Grower(
+        lambda: TargetEncoded(list(CATEGORIES), "LogisticRegression"),
+        NUMBERS | CATEGORIES,
+        16 << 20,
+    ),
     "DecisionTreeClassifier": Grower(
         lambda: DecisionTreeClassifier(window=500, max_nodes=101), NUMBERS | CATEGORIES, 4 << 20
     ),

@@ -44,6 +44,7 @@ from stream import (
     Schema,
     SpamScorer,
     State,
+    TargetEncoded,
 )
 from stream.checks import yield_laws
 from stream.decision import BayesDecision, OverallRisk
@@ -77,6 +78,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
         Mixture([MixedNB(text=["note"]), Calibrated(KNNClassifier(window=20))])
     ),
     "Mixture": lambda: Mixture([MixedNB(text=["note"]), KNNClassifier(window=20)]),
+    "TargetEncoded": lambda: TargetEncoded(["a", "c"], MixedNB(text=["note"]), 1),
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
     "DecisionTreeClassifier": lambda: DecisionTreeClassifier(window=20, grace_period=5),
 }

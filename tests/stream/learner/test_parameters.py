@@ -65,6 +65,8 @@ BAD: dict[str, list[Any]] = {
         [{"type": 1}],
     ],
     "learner": [None, 1, "no such", ["MixedNB"], {"half_life": 3}],
+    "fields": ["shop", 5, None, [1], {"a": 1}, True, nan, HUGE, ["a", "a"], ["a\x1fb"]],
+    "max_categories": [*NO_WHOLE, 2**20 + 1],
     "grace_period": [*NO_WHOLE, MAX_WINDOW + 1],
     "half_life": [*NO_NUMBER, 0, 0.5, -3],
     "l2": [*NO_NUMBER, None, -0.1, 1.1],
