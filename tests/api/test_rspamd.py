@@ -19,7 +19,7 @@ import zstandard
 from consumers.api.api import SHORT
 from consumers.api.rspamd import REASONS
 from consumers.base.records import Outgoing
-from consumers.codecs import mail_field
+from consumers.mail import document
 from consumers.mail.document import mail_document
 from tests.waiting import PATIENCE, until
 from tests.web.living import NOW, Living, living
@@ -225,7 +225,7 @@ def test_mail_that_takes_long_stops_no_other_request(
             assert go_on.wait(PATIENCE)
         return mail_document(read, ignored)
 
-    monkeypatch.setattr(mail_field, "mail_document", held)
+    monkeypatch.setattr(document, "mail_document", held)
     record = {"id": "904", "mail": base64.b64encode(value).decode()}
     sent = {"content": value} if path == "/checkv2" else {"json": record}
     with ThreadPoolExecutor(1) as pool:
@@ -261,7 +261,7 @@ def test_only_a_mail_that_can_be_long_changes_the_thread(
         answer = httpx.post(f"{service.url}{path}", timeout=PATIENCE, **body)
         assert answer.status_code in (200, 202)
 
-    monkeypatch.setattr(mail_field, "mail_document", noted)
+    monkeypatch.setattr(document, "mail_document", noted)
     sent(mail(905, spam=True))
     sent(mail(906, spam=True) + b"x" * SHORT)
     packed = HEADERS | {"Compression": "gzip"}

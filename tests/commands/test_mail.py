@@ -78,7 +78,8 @@ def upgraded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]
 
     def install(number: str) -> None:
         monkeypatch.setattr(
-            installed, "version", lambda name: number if name == "selectolax" else version(name)
+            "importlib.metadata.version",
+            lambda name: number if name == "selectolax" else version(name),
         )
         installed.versions.cache_clear()
 
